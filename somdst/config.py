@@ -1,0 +1,32 @@
+"""`ModelConfig`: everything about a trained model that is needed to use it, besides its schema and its weights.
+
+It is `config.json` in a model's folder. How a model is trained is `learn/settings.py`'s concern.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT_VERSION = 1
+
+Layout = Literal["paper", "compact"]
+Normalisation = Literal["multiwoz", "lowercase"]
+
+
+class ModelConfig(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format_version: int = Field(FORMAT_VERSION, description="version of the folder's layout")
+    name: str = Field("somdst", description="names the model in logs and audit trails")
+    encoder: str = Field("minilm", description="where the encoder's first weights came from")
+    layout: Layout = Field("compact", description="how a turn becomes tokens: as in the paper, or half as long")
+    operation_set: str = Field("4", description="the operations to choose from: 4, 2, 6, 3-without-delete ...")
+    normalisation: Normalisation = Field("multiwoz", description="the text rules applied to every utterance")
+    max_length: int = Field(352, ge=16, description="longest input in word pieces; the oldest text is cut first")
+    max_value_length: int = Field(16, ge=1, description="most word pieces of a generated value")
+    history: int = Field(1, ge=0, description="how many turns before the current one are read")
+    scaled_logits: bool = Field(True, description="learned scales on the copy and vocabulary logits")
+    temperature: float = Field(1.0, gt=0, description="softens the operation probabilities; fitted on dev")
+    pending_threshold: float = Field(0.0, ge=0, le=1, description="writes less probable than this are held back")

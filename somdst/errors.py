@@ -1,0 +1,48 @@
+"""The errors that somdst raises on purpose.
+
+Each carries one sentence that says what came, what was expected and what to do next. The command line prints
+that sentence and exits with code 2, the service sends it as a 4xx answer. Anything else that is raised is a bug.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SomdstError(Exception):
+    """Base of all: catch this to catch everything that somdst raises on purpose."""
+
+
+class SchemaError(SomdstError):
+    """A schema file that cannot be used, or a slot that is not in the schema."""
+
+
+class StateError(SomdstError):
+    """Something that is not a dialogue state, or an operation that cannot be applied to it."""
+
+
+class CorpusError(SomdstError):
+    """A corpus, a line or a dialogue that cannot be read."""
+
+
+class ModelError(SomdstError):
+    """A model folder that is missing, damaged, too new, or does not fit what it is asked to do."""
+
+
+class InputError(SomdstError):
+    """A turn or an option that cannot be processed."""
+
+
+class StoreError(SomdstError):
+    """A conversation that cannot be stored or read."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint such as ` Did you mean "hotel-area"?`, with a leading space, or nothing.
+
+    >>> did_you_mean("hotel-aera", ["hotel-area", "train-day"])
+    ' Did you mean "hotel-area"?'
+    """
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f' Did you mean "{near[0]}"?' if near else ""

@@ -1,0 +1,184 @@
+"""The slots that a tracker fills: `Slot`, a domain-slot pair, and `Schema`, all of them in order.
+
+A schema is a small YAML or JSON file that a person writes by hand:
+
+    domains:
+      hotel:
+        area: {description: part of town, values: [north, south, centre]}
+        name:
+      train:
+        day: [monday, tuesday]
+
+A slot's entry is empty, a list of allowed values, or a mapping with `description` and `values`. Slots are always
+in alphabetical order, as in the paper. What may be written into a slot is `state.py`'s concern.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from somdst.errors import SchemaError, did_you_mean
+
+
+class Slot(str):
+    """A domain-slot pair. It is the string "domain-name", so that `state["hotel-area"]` just works.
+
+    >>> slot = Slot.of("hotel", "book day")
+    >>> slot, slot.domain, slot.name
+    ('hotel-book day', 'hotel', 'book day')
+    """
+
+    __slots__ = ("description", "domain", "name", "values")
+
+    domain: str
+    name: str
+    description: str
+    values: tuple[str, ...] | None
+    """The closed list of values, or None where any text may be written."""
+
+    @classmethod
+    def of(cls, domain: str, name: str, *, description: str = "", values: Iterable[str] | None = None) -> Slot:
+        for part, what in ((domain, "domain"), (name, "slot name")):
+            if not part or part != part.strip():
+                raise SchemaError(f"A {what} must be text without spaces at its ends, not {part!r}.")
+        if "-" in domain:
+            raise SchemaError(f'The domain "{domain}" contains "-", which separates domain and slot: use "_" instead.')
+        slot = super().__new__(cls, f"{domain}-{name}")
+        slot.domain, slot.name, slot.description = domain, name, description
+        slot.values = tuple(values) if values is not None else None
+        return slot
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_slot, (self.domain, self.name, self.description, self.values)
+
+    def __repr__(self) -> str:
+        return str.__repr__(self)
+
+
+def _restore_slot(domain: str, name: str, description: str, values: tuple[str, ...] | None) -> Slot:
+    return Slot.of(domain, name, description=description, values=values)
+
+
+class Schema(Mapping[str, Slot]):
+    """All slots, alphabetically; a mapping from "domain-name" to `Slot`."""
+
+    def __init__(self, slots: Iterable[Slot]) -> None:
+        self.slots: tuple[Slot, ...] = tuple(sorted(slots))
+        self._by_name = {str(slot): slot for slot in self.slots}
+        if not self.slots:
+            raise SchemaError("A schema needs at least one slot: write one under `domains:`.")
+        if len(self._by_name) < len(self.slots):
+            twice = next(slot for i, slot in enumerate(self.slots) if slot in self.slots[:i])
+            raise SchemaError(f'The slot "{twice}" stands twice in the schema: remove one of the two.')
+        self.domains: tuple[str, ...] = tuple(sorted({slot.domain for slot in self.slots}))
+        self.index: dict[str, int] = {str(slot): j for j, slot in enumerate(self.slots)}
+
+    def __getitem__(self, name: str) -> Slot:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise SchemaError(f'There is no slot "{name}" in the schema.{did_you_mean(name, self._by_name)}') from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.slots)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.slots)
+
+    def __repr__(self) -> str:
+        return f"Schema({len(self.slots)} slots over {', '.join(self.domains)})"
+
+    @classmethod
+    def multiwoz(cls) -> Schema:
+        """The thirty slots of the paper's experiments, over five domains."""
+        return cls.load(Path(str(resources.files("somdst") / "schemas" / "multiwoz.yaml")))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema file; YAML or JSON (which is YAML too)."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        except OSError as error:
+            raise SchemaError(f"Cannot read the schema {path}: {error.strerror or error}.") from error
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"The schema {path} is not UTF-8 text: save it as UTF-8.") from error
+        except (yaml.YAMLError, json.JSONDecodeError) as error:
+            problem = " ".join(str(error).split())
+            raise SchemaError(f"The schema {path} is not valid YAML or JSON: {problem}.") from error
+        try:
+            return cls.from_json(data)
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from error
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as JSON, which `load` reads."""
+        text = json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
+        Path(path).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def from_json(cls, data: object) -> Schema:
+        if not isinstance(data, Mapping) or not isinstance(data.get("domains"), Mapping):
+            raise SchemaError("A schema is a mapping with the key `domains`, which maps each domain to its slots.")
+        return cls(
+            _read_slot(str(domain), str(name), entry)
+            for domain, names in data["domains"].items()
+            for name, entry in _names(str(domain), names).items()
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        domains: dict[str, dict[str, Any]] = {domain: {} for domain in self.domains}
+        for slot in self.slots:
+            entry: dict[str, Any] = {"description": slot.description} if slot.description else {}
+            if slot.values is not None:
+                entry["values"] = list(slot.values)
+            domains[slot.domain][slot.name] = entry
+        return {"domains": domains}
+
+
+def _names(domain: str, names: object) -> Mapping[Any, object]:
+    if isinstance(names, list):  # a plain list of slot names is enough for a first draft
+        return dict.fromkeys(names)
+    if not isinstance(names, Mapping) or not names:
+        raise SchemaError(f'The domain "{domain}" needs at least one slot, written as `{domain}: {{name: }}`.')
+    return names
+
+
+def _read_slot(domain: str, name: str, entry: object) -> Slot:
+    where = f'The slot "{domain}-{name}"'
+    if entry is None or isinstance(entry, list):
+        entry = {"values": entry}
+    if not isinstance(entry, Mapping):
+        raise SchemaError(f"{where} must be empty, a list of values or a mapping, not {entry!r}.")
+    if unknown := set(entry) - {"description", "values"}:
+        raise SchemaError(f"{where} has the unknown key `{sorted(map(str, unknown))[0]}`: use `description`, `values`.")
+    values = entry.get("values")
+    if values is not None and (not isinstance(values, list) or not values):
+        raise SchemaError(f"{where} has `values` that are not a list with at least one value.")
+    return Slot.of(
+        domain,
+        name,
+        description=str(entry.get("description") or ""),
+        values=None if values is None else tuple(_text(value) for value in values),
+    )
+
+
+def _text(value: object) -> str:
+    # YAML reads `yes` and `no` as booleans and 4 as a number; a person who wrote them meant the words.
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

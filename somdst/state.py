@@ -1,0 +1,101 @@
+"""The memory: `State`, an immutable mapping from slot to value.
+
+A slot that is absent is NULL: nothing is known of it. `DONTCARE` says that the user has no preference. It is a value
+of its own kind, so that a place called "dontcare" would still be a place; only in JSON is it written as the word.
+How a state changes is `operations.py`'s concern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, Mapping
+from enum import Enum
+from typing import Final
+
+from somdst.errors import StateError
+
+
+class DontCare(Enum):
+    """The type of `DONTCARE`, its only member."""
+
+    DONTCARE = "dontcare"
+
+    def __repr__(self) -> str:
+        return "DONTCARE"
+
+    def __str__(self) -> str:
+        return "dontcare"
+
+
+DONTCARE: Final = DontCare.DONTCARE
+Value = str | DontCare
+
+
+def value_from_json(value: object) -> Value:
+    """The word "dontcare" becomes DONTCARE; any other text is itself."""
+    if not isinstance(value, str):
+        raise StateError(f"A value must be text, not {value!r}.")
+    return DONTCARE if value == "dontcare" else value
+
+
+def value_to_json(value: Value) -> str:
+    return str(value)
+
+
+class State(Mapping[str, Value]):
+    """What is known after a turn.
+
+    >>> state = State({"hotel-area": "north", "hotel-stars": DONTCARE})
+    >>> state["hotel-area"], state.get("hotel-name")
+    ('north', None)
+    >>> state.with_values({"hotel-area": None, "train-day": "friday"})
+    State({'hotel-stars': DONTCARE, 'train-day': 'friday'})
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Value] | None = None) -> None:
+        self._values: dict[str, Value] = dict(values) if values else {}
+
+    def __getitem__(self, slot: str) -> Value:
+        return self._values[slot]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, slot: object) -> bool:
+        return slot in self._values
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, State) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def __repr__(self) -> str:
+        return f"State({self._values!r})"
+
+    def items(self) -> ItemsView[str, Value]:
+        return self._values.items()  # the dict's own view: several times faster than Mapping's
+
+    def with_values(self, values: Mapping[str, Value | None]) -> State:
+        """A new state in which these slots have these values; None makes a slot NULL."""
+        merged = {**self._values, **values}
+        return State({slot: value for slot, value in merged.items() if value is not None})
+
+    @classmethod
+    def from_json(cls, data: object) -> State:
+        if not isinstance(data, Mapping):
+            raise StateError(f"A state must be a mapping from slot to value, not {type(data).__name__}.")
+        values: dict[str, Value] = {}
+        for slot, value in data.items():
+            if not isinstance(value, str):
+                raise StateError(f'The slot "{slot}" must have text as its value, not {value!r}.')
+            values[slot] = DONTCARE if value == "dontcare" else value
+        return cls(values)
+
+    def to_json(self) -> dict[str, str]:
+        """Slots in alphabetical order, so that equal states are equal text."""
+        return {slot: str(self._values[slot]) for slot in sorted(self._values)}

@@ -1,0 +1,15 @@
+"""What tests share: where the corpora are."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder with real corpora; tests that need it are skipped where it is absent."""
+    path = Path(os.environ.get("SOMDST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not path.is_dir():
+        pytest.skip(f"no corpora at {path}: set SOMDST_DATA to a folder with multiwoz-2.1/ and woz-2.0/")
+    return path

@@ -1,0 +1,67 @@
+"""The arrows between modules, and that `import somdst` stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "somdst"
+LAYERS = [  # a module may import from its own line and the lines after it
+    {"cli", "__main__"},
+    {"bench"},
+    {"service"},
+    {"bulk", "client"},
+    {"store"},
+    {"tracker"},
+    {"evaluate"},
+    {"learn", "runtime"},
+    {"encoding", "folder"},
+    {"corpora"},
+    {"prediction", "config"},
+    {"dialogue"},
+    {"operations"},
+    {"state", "schema"},
+    {"errors"},
+]
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+
+def unit(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("somdst"):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names if alias.name.startswith("somdst.")}
+    return {name.split(".")[1] for name in names} & set(RANK)
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_down_only(path: Path) -> None:
+    if path == PACKAGE / "__init__.py":
+        return
+    assert unit(path) in RANK, f"{path} has no place among the layers"
+    upward = {name for name in imported(path) if RANK[name] < RANK[unit(path)]}
+    assert not upward, f"{path} imports upwards: {upward}"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_learn_names_torch(path: Path) -> None:
+    top = [node for node in ast.parse(path.read_text()).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = {alias.name for node in top for alias in node.names} | {
+        node.module or "" for node in top if isinstance(node, ast.ImportFrom)
+    }
+    if unit(path) != "learn":
+        assert not {name for name in names if name.split(".")[0] in ("torch", "transformers", "accelerate")}
+
+
+def test_import_is_light() -> None:
+    heavy = ["torch", "transformers", "fastapi", "ray", "sqlalchemy", "matplotlib"]
+    code = f"import sys, somdst; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -1,0 +1,77 @@
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from somdst import Schema, Slot
+from somdst.errors import SchemaError
+
+
+def test_the_thirty_slots_of_multiwoz_ship_with_the_package() -> None:
+    schema = Schema.multiwoz()
+    assert len(schema) == 30
+    assert schema.domains == ("attraction", "hotel", "restaurant", "taxi", "train")
+    assert list(schema.slots) == sorted(schema.slots)
+    assert (schema.slots[0], schema.slots[-1]) == ("attraction-area", "train-leaveat")
+    assert schema["hotel-book day"].name == "book day"
+
+
+def test_a_schema_is_a_small_file(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text(
+        "domains:\n  pizza:\n    size: [small, 30]\n    vegan: [yes, no]\n    name:\n    topping: {description: on it}"
+    )
+    schema = Schema.load(path)
+    assert list(schema) == ["pizza-name", "pizza-size", "pizza-topping", "pizza-vegan"]
+    assert schema["pizza-size"].values == ("small", "30")
+    assert schema["pizza-vegan"].values == ("yes", "no")
+    assert schema["pizza-topping"].description == "on it"
+    assert schema["pizza-name"].values is None
+
+
+name = st.text(st.characters(codec="utf-8", exclude_characters="-", exclude_categories=["C", "Z"]), min_size=1)
+
+
+@given(slots=st.dictionaries(st.tuples(name, name), st.none() | st.lists(st.text(), min_size=1), min_size=1))
+def test_load_undoes_save(
+    slots: dict[tuple[str, str], list[str] | None], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    schema = Schema(Slot.of(domain, slot, values=values) for (domain, slot), values in slots.items())
+    path = tmp_path_factory.mktemp("schema") / "schema.json"
+    schema.save(path)
+    assert Schema.load(path) == schema
+
+
+def test_slots_survive_pickling() -> None:
+    slot = pickle.loads(pickle.dumps(Slot.of("a", "b", description="d", values=["x"])))
+    assert (slot, slot.domain, slot.values) == ("a-b", "a", ("x",))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "mapping with the key `domains`"),
+        ("domains: {}", "at least one slot"),
+        ("domains: {hotel: }", '"hotel" needs at least one slot'),
+        ("domains: {a-b: {x: }}", 'use "_" instead'),
+        ("domains: {hotel: {area: 3}}", "must be empty, a list"),
+        ("domains: {hotel: {area: {valeus: [x]}}}", "unknown key `valeus`"),
+        ("domains: {hotel: {area: {values: []}}}", "not a list with at least one"),
+        ("domains: [", "not valid YAML"),
+    ],
+)
+def test_a_bad_schema_gets_one_sentence(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text(text)
+    with pytest.raises(SchemaError, match=says) as caught:
+        Schema.load(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_unknown_slot_names_the_nearest() -> None:
+    with pytest.raises(SchemaError, match='Did you mean "hotel-area"'):
+        Schema.multiwoz()["hotel-aera"]
+    with pytest.raises(SchemaError, match="Cannot read the schema"):
+        Schema.load("no/such/file.yaml")
