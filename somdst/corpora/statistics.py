@@ -1,0 +1,172 @@
+"""Counting a corpus the way the paper does: operations, domains, slot value vocabulary, domain transitions.
+
+    operations         derived between the states of consecutive turns; every slot of the schema counts in every turn
+    dialogues a domain by the user's goal where the corpus tells it, else by the domains of the turns
+    turns a domain     by the domain of the turn
+    vocabulary         distinct words, separated by spaces, in a slot's values; "dontcare" is one
+    transitions        the order in which the domains of the turns first appear in a dialogue
+    generated          UPDATE operations a turn: the values that a model has to generate
+
+The paper's own figures are in `published.py`; printing either is the command line's concern.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from somdst.dialogue import Dialogue
+from somdst.operations import FOUR, Operation, OperationSet
+from somdst.schema import Schema, Slot
+from somdst.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """How many values are generated in a turn."""
+
+    min: int
+    mean: float
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCount:
+    domain: str
+    slots: tuple[str, ...]
+    """The names of the domain's slots."""
+    dialogues: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """Dialogues in which the domains appear in this order."""
+
+    domains: tuple[str, ...]
+    dialogues: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """All the counts of some dialogues; `to_json` is what `somdst data stats --json` prints of them."""
+
+    dialogues: int
+    turns: int
+    slots: int
+    operations: Mapping[str, int]
+    generated: Generated
+    domains: tuple[DomainCount, ...]
+    counted_by: Literal["goal", "turns"]
+    """Where the dialogues a domain come from."""
+    vocabulary: Mapping[str, int]
+    transitions: tuple[Transition, ...]
+
+    @property
+    def complicated(self) -> int:
+        """Dialogues over three or more domains: more than one transition."""
+        return sum(row.dialogues for row in self.transitions if len(row.domains) >= 3)
+
+    def complicated_ending(self, domain: str) -> int:
+        """Those of them whose last new domain is this one."""
+        return sum(row.dialogues for row in self.transitions if len(row.domains) >= 3 and row.domains[-1] == domain)
+
+    def to_json(self) -> dict[str, Any]:
+        generated = self.generated
+        return {
+            "dialogues": self.dialogues,
+            "turns": self.turns,
+            "slots": self.slots,
+            "operations": dict(self.operations),
+            "generated": {"min": generated.min, "mean": round(generated.mean, 4), "max": generated.max},
+            "dialogues_counted_by": self.counted_by,
+            "domains": {row.domain: {"dialogues": row.dialogues, "turns": row.turns} for row in self.domains},
+            "vocabulary": dict(self.vocabulary),
+            "transitions": [{"domains": list(row.domains), "dialogues": row.dialogues} for row in self.transitions],
+            "three_or_more_domains": {
+                "dialogues": self.complicated,
+                "ending_in": {row.domain: self.complicated_ending(row.domain) for row in self.domains},
+            },
+        }
+
+
+def count(dialogues: Sequence[Dialogue], *, schema: Schema, operation_set: OperationSet = FOUR) -> Statistics:
+    """Count these dialogues; slots outside the schema are left out, as the paper leaves out hospital and police.
+
+    >>> from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
+    >>> count(synthetic_dialogues(dialogues=10), schema=SYNTHETIC_SCHEMA).generated.max
+    2
+    """
+    operations: Counter[Operation] = Counter()
+    updates: Counter[int] = Counter()
+    words: dict[str, set[str]] = {slot: set() for slot in schema}
+    for dialogue in dialogues:
+        before = State()
+        for after in dialogue.states():
+            changed = [op for slot, op in operation_set.derive(before, after).operations.items() if slot in words]
+            operations.update(changed)
+            updates[changed.count(Operation.UPDATE)] += 1
+            for slot, value in after.items():
+                if slot in words and (slot not in before or before[slot] != value):
+                    words[slot].update(str(value).split())
+            before = after
+    turns = updates.total()
+    operations[Operation.CARRYOVER] = turns * len(schema) - operations.total()
+    return Statistics(
+        dialogues=len(dialogues),
+        turns=turns,
+        slots=len(schema),
+        operations={str(operation): operations[operation] for operation in operation_set.operations},
+        generated=_generated(updates),
+        domains=_domains(dialogues, schema),
+        counted_by="goal" if _goals(dialogues) else "turns",
+        vocabulary={slot: len(words[slot]) for slot in sorted(words, key=lambda slot: (-len(words[slot]), slot))},
+        transitions=_transitions(dialogues),
+    )
+
+
+def schema_of(dialogues: Iterable[Dialogue]) -> Schema | None:
+    """The slots that occur in the states; None where no state says anything."""
+    names = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
+    slots = [Slot.of(*slot.split("-", 1)) for slot in names if slot.find("-") not in (-1, 0, len(slot) - 1)]
+    return Schema(slots) if slots else None
+
+
+def _generated(updates: Counter[int]) -> Generated:
+    total = sum(number * turns for number, turns in updates.items())
+    return Generated(min(updates, default=0), total / max(1, updates.total()), max(updates, default=0))
+
+
+def _goals(dialogues: Sequence[Dialogue]) -> bool:
+    return bool(dialogues) and all(dialogue.goal is not None for dialogue in dialogues)
+
+
+def _domains(dialogues: Sequence[Dialogue], schema: Schema) -> tuple[DomainCount, ...]:
+    by_goal = _goals(dialogues)
+    in_dialogues: Counter[str] = Counter()
+    in_turns: Counter[str] = Counter()
+    for dialogue in dialogues:
+        told = [turn.domain for turn in dialogue.turns if turn.domain is not None]
+        in_turns.update(told)
+        in_dialogues.update(set((dialogue.goal if by_goal else None) or told))
+    return tuple(
+        DomainCount(
+            domain,
+            tuple(slot.name for slot in schema.slots if slot.domain == domain),
+            in_dialogues[domain],
+            in_turns[domain],
+        )
+        for domain in schema.domains
+    )
+
+
+def _transitions(dialogues: Sequence[Dialogue]) -> tuple[Transition, ...]:
+    orders = Counter(
+        tuple(dict.fromkeys(turn.domain for turn in dialogue.turns if turn.domain is not None))
+        for dialogue in dialogues
+    )
+    orders.pop((), None)
+    ordered = sorted(orders.items(), key=lambda row: (-row[1], row[0]))
+    return tuple(Transition(domains, number) for domains, number in ordered)
