@@ -1,0 +1,128 @@
+"""The project's own format, which is also what a user with own data writes: one dialogue a line, as JSON.
+
+    {"id": "d1", "turns": [{"system": "", "user": "A hotel in the north", "domain": "hotel",
+                            "state": {"hotel-area": "north"}}], "goal": ["hotel"]}
+
+`state` is the whole state after the turn; a slot that is absent is NULL, "dontcare" is DONTCARE. `system`, `domain`,
+`state` and `goal` may be missing. Plain, .gz and .xz. Whether slots fit a schema is `check.py`'s concern.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from somdst.corpora.files import parse_json, reading, replacing
+from somdst.dialogue import Dialogue, Turn
+from somdst.errors import CorpusError, StateError
+from somdst.state import State
+
+MAX_LINE = 4 * 2**20
+"""Bytes. A long dialogue has a few thousand: a longer line is not one dialogue, and might not fit into memory."""
+
+
+def read_dialogues(path: str | Path) -> Iterator[Dialogue]:
+    """The dialogues of a file, one after the other; the first line that is wrong raises `CorpusError`."""
+    for _, dialogue in read_lines(path):
+        if isinstance(dialogue, CorpusError):
+            raise dialogue
+        yield dialogue
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, Dialogue | CorpusError]]:
+    """Line number, and the dialogue or what is wrong with that line; only a damaged or empty file raises."""
+    path = Path(path)
+    empty = True
+    with reading(path) as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), start=1):
+            if line.isspace():
+                continue
+            empty = False
+            where = f"{path}, line {number}"
+            if len(line) > MAX_LINE:
+                raise CorpusError(f"{where} is longer than {MAX_LINE >> 20} MB: write one dialogue a line.")
+            try:
+                yield number, dialogue_from_json(parse_json(line, where), where=where)
+            except CorpusError as error:
+                yield number, error
+    if empty:
+        raise CorpusError(f"{path} is empty: it should hold one dialogue a line, as JSON.")
+
+
+def write_dialogues(path: str | Path, dialogues: Iterable[Dialogue]) -> int:
+    """Write all dialogues and return their number; if anything goes wrong on the way, the file stays as it was."""
+    count = 0
+    with replacing(Path(path)) as stream:
+        for dialogue in dialogues:
+            stream.write(_line(dialogue))
+            count += 1
+    return count
+
+
+def _line(dialogue: Dialogue) -> bytes:
+    data = dialogue_to_json(dialogue)
+    try:
+        return json.dumps(data, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:  # half a character, which JSON can only write as an escape
+        return json.dumps(data).encode() + b"\n"
+
+
+def dialogue_to_json(dialogue: Dialogue) -> dict[str, Any]:
+    data: dict[str, Any] = {"id": dialogue.id, "turns": [turn_to_json(turn) for turn in dialogue.turns]}
+    return data if dialogue.goal is None else data | {"goal": list(dialogue.goal)}
+
+
+def turn_to_json(turn: Turn) -> dict[str, Any]:
+    data: dict[str, Any] = {"system": turn.system, "user": turn.user, "domain": turn.domain}
+    return data if turn.state is None else data | {"state": turn.state.to_json()}
+
+
+def dialogue_from_json(data: object, *, where: str = "The dialogue") -> Dialogue:
+    """A dialogue from parsed JSON; `where` opens the sentence where something is wrong."""
+    if not isinstance(data, dict):
+        raise CorpusError(f'{where} is not a JSON object with "id" and "turns".')
+    name, turns, goal = data.get("id"), data.get("turns"), data.get("goal")
+    if not isinstance(name, str) or not name:
+        raise CorpusError(f'{where} needs an "id" that is text, not {_shown(name)}.')
+    if not isinstance(turns, list) or not turns:
+        raise CorpusError(f'{where} (dialogue {name}) needs "turns", a list with at least one turn.')
+    if goal is not None and not _is_texts(goal):
+        raise CorpusError(f'{where} (dialogue {name}) has a "goal" that is not a list of domains.')
+    try:
+        return Dialogue(name, tuple(map(turn_from_json, turns)), None if goal is None else tuple(goal))
+    except (CorpusError, StateError):
+        raise _explained(name, turns, where) from None
+
+
+def turn_from_json(data: object) -> Turn:
+    if not isinstance(data, dict):
+        raise CorpusError('it is not a JSON object with "user" and "state"')
+    user, system, domain, state = data.get("user"), data.get("system", ""), data.get("domain"), data.get("state")
+    if not isinstance(user, str):
+        raise CorpusError(f'"user" must be text, not {_shown(user)}')
+    if not isinstance(system, str):
+        raise CorpusError(f'"system" must be text, not {_shown(system)}')
+    if domain is not None and not isinstance(domain, str):
+        raise CorpusError(f'"domain" must be text or null, not {_shown(domain)}')
+    return Turn(system, user, None if state is None else State.from_json(state), domain)
+
+
+def _explained(name: str, turns: list[Any], where: str) -> CorpusError:
+    """Which turn it was: looked for only now, so that good dialogues are read fast."""
+    for number, turn in enumerate(turns, start=1):
+        try:
+            turn_from_json(turn)
+        except (CorpusError, StateError) as error:
+            return CorpusError(f"{where} (dialogue {name}), turn {number}: {str(error).rstrip('.')}.")
+    raise AssertionError("a turn that failed once fails again")
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=True)
+    return "nothing" if value is None else text if len(text) <= 40 else text[:40] + "..."
