@@ -6,11 +6,14 @@ from collections import Counter
 import pytest
 
 from somdst.corpora import synthetic
-from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
+from somdst.corpora.corpus import Split
+from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_corpus, synthetic_dialogues, synthetic_named
 from somdst.dialogue import Dialogue
+from somdst.errors import CorpusError
 from somdst.operations import Operation, derive
 from somdst.state import DONTCARE, State
 
+SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 DIALOGUES = synthetic_dialogues(dialogues=300)
 
 
@@ -76,3 +79,16 @@ def test_what_is_said_decides_the_state() -> None:
             seen = meaning.setdefault((system + user, turn.system, turn.user, before), after)
             assert seen == after
             system, user = turn.system, turn.user
+
+
+def test_by_name() -> None:
+    assert synthetic_named("synthetic").dialogues == synthetic_corpus().dialogues
+    splits = [synthetic_named("synthetic:40", split=split) for split in SPLITS]
+    assert [len(corpus.dialogues) for corpus in splits] == [40, 8, 8]
+    assert len({dialogue.turns for corpus in splits for dialogue in corpus.dialogues}) == 56
+
+
+@pytest.mark.parametrize("name", ["synthetic:0", "synthetic:many", "synthetic:-1", "synthetic:²"])
+def test_bad_name(name: str) -> None:
+    with pytest.raises(CorpusError, match="should be"):
+        synthetic_named(name)

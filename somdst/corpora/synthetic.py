@@ -9,10 +9,13 @@ a model does with people.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Final
 
+from somdst.corpora.corpus import Corpus, Split
 from somdst.dialogue import Dialogue, Turn
+from somdst.errors import CorpusError
 from somdst.schema import Schema, Slot
 from somdst.state import DONTCARE, State, Value
 
@@ -157,6 +160,26 @@ RIDES = ("I need a taxi to {}.", "Book me a taxi that goes to {}, please.", "Can
 NOTED = ("All right.", "Noted.", "Sure, I have changed that.", "No problem.")
 MORE = ("Is there anything else?", "What else can I do for you?", "Anything else I should know?")
 THANKS = ("No, that is all. Thank you!", "That's everything, thanks.", "Thanks, bye!")
+
+
+def synthetic_named(name: str, *, split: Split | None = None) -> Corpus:
+    """The corpus called "synthetic", or "synthetic:500" for one of 500 dialogues; dev and test have a fifth of that.
+
+    >>> synthetic_named("synthetic:500", split="dev").name, len(synthetic_named("synthetic:500", split="dev").dialogues)
+    ('synthetic:500 dev', 100)
+    """
+    number = name.partition(":")[2] or "200"
+    if not (number.isascii() and number.isdigit() and 0 < int(number) <= 1_000_000):
+        raise CorpusError(f'"{name}" should be "synthetic", or "synthetic:500" for 500 dialogues, up to a million.')
+    size = int(number) if split in (None, "train") else max(1, int(number) // 5)
+    corpus = synthetic_corpus(dialogues=size, seed={None: 0, "train": 0, "dev": 1, "test": 2}[split])
+    return replace(corpus, name=name if split is None else f"{name} {split}")
+
+
+def synthetic_corpus(*, dialogues: int = 200, seed: int = 0) -> Corpus:
+    """A corpus with its schema."""
+    made = synthetic_dialogues(dialogues=dialogues, seed=seed)
+    return Corpus(f"synthetic:{dialogues}", "synthetic", made, schema=SYNTHETIC_SCHEMA)
 
 
 def synthetic_dialogues(*, dialogues: int = 200, seed: int = 0) -> tuple[Dialogue, ...]:
