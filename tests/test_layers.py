@@ -15,6 +15,8 @@ LAYERS = [  # a module may import from its own line and the lines after it
     {"bulk", "client"},
     {"store"},
     {"tracker"},
+    {"edits", "audit"},
+    {"log"},
     {"evaluate"},
     {"learn", "runtime"},
     {"encoding", "folder"},

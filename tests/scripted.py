@@ -1,0 +1,119 @@
+"""Predictors for tests: one whose answers come from a function, one that reads "hotel area north" out of the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from somdst.operations import FOUR, Operation, OperationSet
+from somdst.prediction import Evidence, Prediction, SlotPrediction, TurnInput
+from somdst.schema import Schema
+from somdst.state import Value
+
+Script = Callable[[TurnInput], Prediction]
+
+
+class ScriptedPredictor:
+    """A predictor whose answers come from a function. It remembers the sizes of the batches it was asked for."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        script: Script,
+        *,
+        operation_set: OperationSet = FOUR,
+        history: int = 1,
+        model_id: str = "scripted",
+    ) -> None:
+        self.schema = schema
+        self.script = script
+        self.operation_set = operation_set
+        self.history = history
+        self.model_id = model_id
+        self.batches: list[int] = []
+
+    def predict(
+        self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
+    ) -> list[Prediction]:
+        self.batches.append(len(inputs))
+        predictions = [self.script(item) for item in inputs]
+        if operations is None:
+            return predictions
+        return [_forced(prediction, chosen) for prediction, chosen in zip(predictions, operations, strict=True)]
+
+
+def _forced(prediction: Prediction, chosen: Mapping[str, Operation]) -> Prediction:
+    slots: dict[str, SlotPrediction] = {}
+    for slot, operation in chosen.items():
+        if operation is not Operation.CARRYOVER:
+            said = prediction.slots.get(slot)
+            value = said.value if said and operation is Operation.UPDATE else None
+            slots[slot] = SlotPrediction(operation, 1.0, value, said.evidence if said else None)
+    return Prediction(slots, domain=prediction.domain)
+
+
+def update(
+    value: Value,
+    *,
+    user: str | None = None,
+    system: str | None = None,
+    slot: str | None = None,
+    probability: float = 0.9,
+) -> SlotPrediction:
+    """An UPDATE whose evidence is where `value` stands in `user` or `system`, or another slot."""
+    evidence = None
+    if slot is not None:
+        evidence = Evidence("slot", text=str(value), slot=slot)
+    for source, text in (("user", user), ("system", system)):
+        if text is not None:
+            start = text.lower().index(str(value).lower())
+            end = start + len(str(value))
+            evidence = Evidence(source, start, end, text[start:end])  # type: ignore[arg-type]
+    return SlotPrediction(Operation.UPDATE, probability, value, evidence)
+
+
+class RulePredictor(ScriptedPredictor):
+    """Reads the rules below out of both utterances, the user's last; a slot is written as "hotel area".
+
+    "hotel area north"                   UPDATE, with the characters of "north" as evidence
+    "hotel area like restaurant area"    UPDATE, copied from another slot
+    "any hotel area"                     DONTCARE
+    "no hotel area"                      DELETE
+    "maybe" before any of them           with probability 0.3 instead of 0.95
+
+    A value ends at a comma, full stop, semicolon, question or exclamation mark, a line's end or the word "and".
+    """
+
+    def __init__(self, schema: Schema | None = None, *, history: int = 1, model_id: str = "rules") -> None:
+        super().__init__(schema or Schema.multiwoz(), self._read, history=history, model_id=model_id)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RulePredictor, (self.schema,)
+
+    def _read(self, item: TurnInput) -> Prediction:
+        slots: dict[str, SlotPrediction] = {}
+        for source, text in (("system", item.turn.system), ("user", item.turn.user)):
+            for slot in self.schema.slots:
+                if found := self._find(slot, f"{slot.domain} {slot.name}", source, text, item):
+                    slots[slot] = found
+        return Prediction(slots, domain=next(iter(slots)).split("-")[0] if slots else None)
+
+    def _find(self, slot: str, words: str, source: str, text: str, item: TurnInput) -> SlotPrediction | None:
+        match = re.search(
+            rf"(?i)\b(maybe )?(no |any )?{re.escape(words)}\b(?: ([^,.;?!\n]+?))?(?= and |[,.;?!\n]|$)", text
+        )
+        if match is None:
+            return None
+        probability = 0.3 if match[1] else 0.95
+        if match[2]:
+            kind = Operation.DELETE if match[2].lower() == "no " else Operation.DONTCARE
+            return SlotPrediction(kind, probability)
+        if not match[3]:
+            return None
+        if match[3].startswith("like "):
+            other = match[3].removeprefix("like ").replace(" ", "-", 1)
+            value = item.state.get(other)
+            evidence = Evidence("slot", text=str(value), slot=other)
+            return SlotPrediction(Operation.UPDATE, probability, value, evidence)
+        evidence = Evidence(source, match.start(3), match.end(3), match[3])  # type: ignore[arg-type]
+        return SlotPrediction(Operation.UPDATE, probability, match[3].lower(), evidence)
