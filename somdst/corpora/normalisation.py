@@ -64,15 +64,16 @@ _CHARACTERS: dict[Normalisation, dict[int, str | None]] = {
 _RULES: dict[Normalisation, tuple[Rule, ...]] = {
     "lowercase": (),
     "multiwoz": (
-        Rule(re.compile(r"\bb(?:&|\s+and\s+)b\b"), lambda _: "bed and breakfast"),
+        # Patterns begin with what they look for and look back from there: several times faster than `\b` in front.
+        Rule(re.compile(r"b(?<!\wb)(?:&|\s+and\s+)b\b"), lambda _: "bed and breakfast"),
         # The suffixes that a rule below splits off keep their hyphen, so that normal text stays as it is.
         Rule(re.compile(r"-(?!(?<=\s-)(?:s|er|ly)(?!\S))"), lambda _: " "),
-        Rule(re.compile(r"(?<!\d)[?.,!]|[?.,!](?!\d)"), lambda match: f" {match[0]} "),
+        Rule(re.compile(r"[?.,!](?!(?<=\d.)\d)"), lambda match: f" {match[0]} "),
         Rule(re.compile(r"\.(?:\s+\.)+"), lambda _: "."),
-        Rule(re.compile(r"\S+'s(?!\S)"), lambda match: CONTRACTIONS.get(match[0], f"{match[0][:-2]} 's")),
+        Rule(re.compile(r"'s(?<=\S's)(?!\S)(?<!\bit's)(?<!\bthat's)(?<!\bwhat's)(?<!\bthere's)"), lambda _: " 's"),
         Rule(re.compile(r"\S{3,}"), lambda match: WORDS.get(match[0], match[0])),
-        Rule(re.compile(r"(?<!\S)good\s+bye(?!\S)"), lambda _: "goodbye"),
-        Rule(re.compile(r"(?<!\S)[0-9]+(?:\s+[0-9]+)+(?!\S)"), lambda match: "".join(match[0].split())),
+        Rule(re.compile(r"good(?<!\Sgood)\s+bye(?!\S)"), lambda _: "goodbye"),
+        Rule(re.compile(r"[0-9](?<!\S.)[0-9]*(?:\s+[0-9]+)+(?!\S)"), lambda match: "".join(match[0].split())),
     ),
 }
 
