@@ -1,0 +1,215 @@
+"""Looking through a user's own corpus before a model is trained on it: what is wrong, what is suspicious, and where.
+
+HARM is what a model cannot learn or learns wrongly: a slot outside the schema, a value outside a closed list, a state
+that no operation can write, a turn without a state, a line that cannot be read. SUSPICIOUS is what is often a slip and
+sometimes right: a person has to look. Whether inputs are too long depends on a tokenizer, which this layer does not
+know: `check` is handed an `InputCheck` for that. Nothing is repaired here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from somdst.config import Normalisation
+from somdst.corpora.findings import Finding, Kind, Place, Report
+from somdst.corpora.normalisation import normalise
+from somdst.corpora.spelling import two_spellings
+from somdst.dialogue import Dialogue, Turn
+from somdst.errors import CorpusError, did_you_mean
+from somdst.operations import FOUR, OperationSet
+from somdst.prediction import TurnInput
+from somdst.schema import Schema
+from somdst.state import DONTCARE, State, Value
+
+NULL_WORDS = frozenset({"none", "null", "nil", "n/a", "na", "unknown", "not mentioned", "not given", "?", "-"})
+ANY_WORDS = frozenset({"dont care", "don't care", "do not care", "doesn't matter", "any", "anything", "no preference"})
+IMPLIED = frozenset({"yes", "no", "true", "false"})
+"""Values that are understood without being said."""
+
+
+class Problem(NamedTuple):
+    kind: Kind
+    message: str
+    slot: str | None = None
+
+
+class InputCheck(Protocol):
+    """Says what of a turn does not fit into a model."""
+
+    def __call__(self, input: TurnInput, values: dict[str, Value | None]) -> Iterable[Problem]: ...
+
+
+class Source(NamedTuple):
+    """A dialogue, or what is wrong with it, and where it stands."""
+
+    place: Place
+    dialogue: Dialogue | CorpusError
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is only known at the end: how often each value of a slot occurs, and where it first did."""
+
+    values: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    first: dict[tuple[str, str], Place] = field(default_factory=dict)
+    ids: dict[str, Place] = field(default_factory=dict)
+
+    def add(self, slot: str, value: Value, place: Place) -> None:
+        self.values[slot][str(value)] += 1
+        self.first.setdefault((slot, str(value)), place)
+
+
+def check(
+    sources: Iterable[Source],
+    *,
+    schema: Schema,
+    normalisation: Normalisation = "lowercase",
+    operation_set: OperationSet = FOUR,
+    input_check: InputCheck | None = None,
+) -> Report:
+    """Look through all dialogues; `sources` is read once, so it may come straight from a file."""
+    seen = _Seen()
+    findings: list[Finding] = []
+    checker = _Checker(schema, normalisation, operation_set, input_check, seen)
+    dialogues = turns = 0
+    files: set[str] = set()
+    for place, dialogue in sources:
+        files.add(place.file)
+        if isinstance(dialogue, CorpusError):
+            findings.append(Finding(Kind.UNREADABLE, place, str(dialogue)))
+            continue
+        dialogues, turns = dialogues + 1, turns + len(dialogue.turns)
+        findings += checker.dialogue(dialogue, place)
+    findings += checker.whole(Place(files.pop() if len(files) == 1 else "the corpus"))
+    return Report(dialogues, turns, tuple(findings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    schema: Schema
+    normalisation: Normalisation
+    operation_set: OperationSet
+    input_check: InputCheck | None
+    seen: _Seen
+
+    def dialogue(self, dialogue: Dialogue, place: Place) -> Iterator[Finding]:
+        place = place._replace(dialogue=dialogue.id)
+        if (first := self.seen.ids.setdefault(dialogue.id, place)) is not place:
+            yield Finding(Kind.SAME_ID, place, f'The id "{dialogue.id}" was already used at {first}.')
+        text = [normalise(f"{turn.system} ; {turn.user}", self.normalisation) for turn in dialogue.turns]
+        before, dropped, previous = State(), dict[str, Value](), None
+        for number, turn in enumerate(dialogue.turns, start=1):
+            here = place._replace(turn=number)
+            after = turn.state if turn.state is not None else before
+            changed = {slot: value for slot, value in after.items() if before.get(slot) != value}
+            for slot, value in changed.items():
+                self.seen.add(slot, value, here)
+            problems = [
+                *self._turn(turn),
+                *(problem for slot, value in changed.items() for problem in self._value(slot, value)),
+                *_returns(changed, dropped),
+                *self._nowhere(changed, before, text, number),
+                *self._unreachable(before, after),
+                *self._input(TurnInput(previous, turn, before), after),
+            ]
+            yield from (Finding(problem.kind, here, problem.message, problem.slot) for problem in problems)
+            dropped |= {slot: value for slot, value in before.items() if slot not in after}
+            before, previous = after, turn
+
+    def _turn(self, turn: Turn) -> Iterator[Problem]:
+        if turn.state is None:
+            yield Problem(
+                Kind.UNLABELLED, 'The turn has no "state": write the whole state after it, {} if it is empty.'
+            )
+        if not turn.user.strip():
+            yield Problem(Kind.NO_TEXT, "The user says nothing here.")
+        if turn.domain is not None and turn.domain not in self.schema.domains:
+            hint = did_you_mean(turn.domain, self.schema.domains)
+            yield Problem(Kind.UNKNOWN_DOMAIN, f'The turn\'s domain "{turn.domain}" is not in the schema.{hint}')
+
+    def _value(self, slot: str, value: Value) -> Iterator[Problem]:
+        if slot not in self.schema:
+            hint = did_you_mean(slot, self.schema)
+            yield Problem(Kind.UNKNOWN_SLOT, f'The slot "{slot}" is not in the schema.{hint}', slot)
+            return
+        allowed = self.schema[slot].values
+        if value is not DONTCARE and allowed is not None and value not in allowed:
+            hint = did_you_mean(str(value), allowed)
+            yield Problem(Kind.CLOSED_LIST, f'"{value}" is not in the list of values of "{slot}".{hint}', slot)
+        elif str(value).lower() in NULL_WORDS and not allowed:
+            advice = "leave the slot out of the state if nothing is known"
+            yield Problem(Kind.NULL_WORD, f'"{slot}" is "{value}": {advice}.', slot)
+        elif str(value).lower() in ANY_WORDS and not allowed:
+            yield Problem(
+                Kind.NULL_WORD, f'"{slot}" is "{value}": write "dontcare" if the user has no preference.', slot
+            )
+
+    def _nowhere(self, changed: dict[str, Value], before: State, text: list[str], number: int) -> Iterator[Problem]:
+        for slot, value in changed.items():
+            said = normalise(str(value), self.normalisation)
+            if value is DONTCARE or said in IMPLIED or slot not in self.schema:
+                continue
+            stands = [n for n, words in enumerate(text, start=1) if _says(words, said)]
+            if any(n <= number for n in stands) or value in before.values():
+                continue
+            later = min(stands, default=None)
+            where = "nowhere in the dialogue" if later is None else f"nowhere before turn {later}"
+            yield Problem(Kind.NOWHERE, f'"{slot}" becomes "{value}", which stands {where}.', slot)
+
+    def _unreachable(self, before: State, after: State) -> Iterator[Problem]:
+        """The state has to come out when the operations are applied with the values that a model can write."""
+        operations, values = self.operation_set.derive(before, after)
+        writable = {slot: self._writable(value) for slot, value in values.items()}
+        reached = self.operation_set.apply(before, operations, writable)
+        for slot in values:
+            if slot in self.schema and reached.get(slot) != values[slot]:
+                can = f'only "{writable[slot]}" can be written' if writable[slot] else "an empty value is never written"
+                yield Problem(Kind.UNREACHABLE, f'"{slot}" cannot become "{values[slot]}": {can}.', slot)
+
+    def _writable(self, value: Value | None) -> Value | None:
+        return value if value is None or value is DONTCARE else normalise(value, self.normalisation) or None
+
+    def _input(self, input: TurnInput, after: State) -> Iterable[Problem]:
+        if self.input_check is None:
+            return ()
+        values = self.operation_set.derive(input.state, after).values
+        return self.input_check(input, {slot: value for slot, value in values.items() if slot in self.schema})
+
+    def whole(self, place: Place) -> Iterator[Finding]:
+        """What only the whole corpus tells."""
+        for slot in self.schema:
+            if slot not in self.seen.values:
+                yield Finding(Kind.NEVER_FILLED, place, f'No dialogue fills "{slot}": a model cannot learn it.', slot)
+        for slot in sorted(self.seen.values):
+            counts, allowed = self.seen.values[slot], (slot in self.schema and self.schema[slot].values) or ()
+            for rare, common in two_spellings(counts):
+                if rare not in allowed:
+                    often = f"{counts[rare]} against {counts[common]}"
+                    message = f'"{slot}" is "{rare}" here and "{common}" elsewhere ({often}): one value, two spellings?'
+                    yield Finding(Kind.SPELLINGS, self.seen.first[slot, rare], message, slot)
+
+
+def _says(text: str, value: str) -> bool:
+    """Whether a value stands in a text: a number as a word of its own, other values whatever their spaces.
+
+    >>> _says("a guesthouse at 7:15", "guest house"), _says("a guesthouse at 7:15", "07:15"), _says("at 7:15", "15")
+    (True, True, False)
+    """
+    if value[:1].isdigit():
+        return re.search(rf"(?<![\w:.])0?{re.escape(value.lstrip('0'))}(?![\w:]|\.\d)", text) is not None
+    return value in text or _SPACES.sub("", value) in _SPACES.sub("", text)
+
+
+_SPACES = re.compile(r"[\s'-]+")
+
+
+def _returns(changed: dict[str, Value], dropped: dict[str, Value]) -> Iterator[Problem]:
+    """A slot that was dropped and is back with the same value: most often it was forgotten in between."""
+    for slot, value in changed.items():
+        if dropped.pop(slot, None) == value:
+            message = f'"{slot}" is "{value}" again after it was dropped: was it forgotten in between?'
+            yield Problem(Kind.RETURNS, message, slot)
