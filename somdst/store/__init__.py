@@ -1,0 +1,22 @@
+"""Conversations in SQL, on SQLite or PostgreSQL: `Store`. Nothing here predicts, and nothing knows of HTTP."""
+
+from somdst.store.auditing import Damage, export, verify
+from somdst.store.conversations import Key, Page, Record, Repeated, Store, Write
+from somdst.store.problems import Conflict, Full, KeyReused, NotFound, Unavailable
+
+__all__ = [
+    "Conflict",
+    "Damage",
+    "Full",
+    "Key",
+    "KeyReused",
+    "NotFound",
+    "Page",
+    "Record",
+    "Repeated",
+    "Store",
+    "Unavailable",
+    "Write",
+    "export",
+    "verify",
+]

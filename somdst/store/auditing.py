@@ -1,0 +1,77 @@
+"""What an operator does with a whole store: check every log against its snapshot, and export corrected dialogues."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from somdst import audit
+from somdst.dialogue import Dialogue
+from somdst.errors import SomdstError
+from somdst.log import Snapshot, replay
+from somdst.store.conversations import Store, read_log
+from somdst.store.tables import conversations, entries
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A conversation whose log and snapshot disagree."""
+
+    conversation: str
+    problem: str
+
+
+def verify(store: Store) -> Iterator[Damage | None]:
+    """Replay every conversation of every tenant; for each what is wrong with it, or None."""
+    for id in _ids(store):
+        with store.database.read() as connection:
+            query = select(conversations.c.version, conversations.c.snapshot).where(conversations.c.id == id)
+            row = connection.execute(query).one_or_none()
+            if row is None:  # erased in the meantime
+                continue
+            count = select(entries.c.version).where(entries.c.conversation == id).order_by(entries.c.version)
+            numbers = list(connection.execute(count).scalars())
+            problem = None
+            if numbers != list(range(1, row.version + 1)):
+                problem = f"its version is {row.version} and its log has the entries {_ranges(numbers)}"
+            else:
+                try:
+                    log = read_log(connection, id, upto=row.version)
+                    if replay(log) != Snapshot.from_json(json.loads(row.snapshot)):
+                        problem = "its log does not replay to its snapshot"
+                except (SomdstError, json.JSONDecodeError) as error:
+                    problem = f"its log cannot be replayed: {error}"
+        yield Damage(id, problem) if problem else None
+
+
+def export(store: Store, *, tenant: str | None = None, every: bool = False) -> Iterator[Dialogue]:
+    """Conversations that a person corrected, as dialogues to train on; with `every`, all that have a turn."""
+    for id in _ids(store, tenant=tenant):
+        with store.database.read() as connection:
+            version = connection.execute(select(conversations.c.version).where(conversations.c.id == id)).scalar()
+            log = read_log(connection, id, upto=version or 0)
+        dialogue = audit.to_dialogue(log, id=id)
+        if dialogue.turns and (every or audit.corrected(log)):
+            yield dialogue
+
+
+def _ids(store: Store, *, tenant: str | None = None) -> Iterator[str]:
+    """The ids of all conversations, a thousand a query, so that no transaction is open for long."""
+    last = ""
+    while True:
+        query = select(conversations.c.id).where(conversations.c.id > last)
+        if tenant is not None:
+            query = query.where(conversations.c.tenant == tenant)
+        with store.database.read() as connection:
+            ids = list(connection.execute(query.order_by(conversations.c.id).limit(1000)).scalars())
+        if not ids:
+            return
+        yield from ids
+        last = ids[-1]
+
+
+def _ranges(numbers: list[int]) -> str:
+    return f"{numbers[0]} to {numbers[-1]} ({len(numbers)} of them)" if numbers else "none"

@@ -1,0 +1,431 @@
+"""`Store`: conversations in a database, each an append-only log with a snapshot beside it.
+
+A write names the version it was made from and is refused where the conversation has moved on, so that any number of
+processes can share a database and none loses a turn. Many writes go into one transaction (`append_many`): one sync of
+the disk for all of them. What to write is decided elsewhere: by the tracker and by `edits.py`.
+Checking and exporting is `auditing.py`'s concern.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from somdst.errors import StoreError
+from somdst.log import EMPTY, Entry, Snapshot, append, replay
+from somdst.store.database import Database
+from somdst.store.problems import Conflict, Full, KeyReused, NotFound
+from somdst.store.tables import conversations, entries, idempotency_keys
+
+KEY_LIFETIME = timedelta(days=7)
+MAX_ENTRIES = 2000  # a snapshot carries its turns, so that an endless conversation would get ever slower
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A conversation as it is stored."""
+
+    id: str
+    tenant: str
+    subject: str | None
+    created_at: float
+    updated_at: float
+    expires_at: float | None
+    snapshot: Snapshot
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of a tenant's conversations, newest first, and where the next ones start."""
+
+    records: tuple[Record, ...]
+    next: tuple[float, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An idempotency key and the fingerprint of the one request that may use it."""
+
+    key: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One entry to add, made from a snapshot; refused if that is no longer the last one."""
+
+    tenant: str
+    conversation: str
+    entry: Entry
+    before: Snapshot
+    key: Key | None = None
+    after: Snapshot = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Here and not in the transaction, so that an entry that does not fit spoils no other write.
+        object.__setattr__(self, "after", append(self.before, self.entry))
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The request was done before, under the same key: it made this version of the conversation."""
+
+    conversation: str
+    version: int
+
+
+class Store:
+    """Conversations in an SQLite file or in PostgreSQL.
+
+    >>> store = Store("/tmp/somdst-doctest.sqlite")
+    >>> record = store.create("me")
+    >>> store.read("me", record.id).version
+    0
+    >>> store.erase("me", record.id)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        retention: timedelta | None = None,
+        max_entries: int = MAX_ENTRIES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.database = Database(url)
+        self.retention = retention
+        self.max_entries = max_entries
+        self.clock = clock
+        self._unscrubbed = False
+
+    def close(self) -> None:
+        self.database.close()
+
+    # Reading
+
+    def read(self, tenant: str, conversation: str) -> Record:
+        """One conversation of this tenant, or `NotFound`."""
+        found = self.read_many([(tenant, conversation)])[0]
+        if isinstance(found, StoreError):
+            raise found
+        return found
+
+    def read_many(self, wanted: Sequence[tuple[str, str]]) -> list[Record | NotFound]:
+        """Conversations by tenant and id, all in one query."""
+        query = select(conversations).where(conversations.c.id.in_({id for _, id in wanted}), self._alive())
+        with self.database.read() as connection:
+            found = {(row.tenant, row.id): _record(row) for row in connection.execute(query)}
+        return [found.get(pair) or _not_found(pair[1]) for pair in wanted]
+
+    def page(
+        self, tenant: str, *, limit: int = 50, after: tuple[float, str] | None = None, subject: str | None = None
+    ) -> Page:
+        """A tenant's conversations, newest first; `after` is the `next` of the page before."""
+        query = select(conversations).where(conversations.c.tenant == tenant, self._alive())
+        if subject is not None:
+            query = query.where(conversations.c.subject == subject)
+        order = (conversations.c.created_at, conversations.c.id)
+        if after is not None:
+            query = query.where(tuple_(*order) < tuple_(*after))
+        query = query.order_by(*(column.desc() for column in order)).limit(limit + 1)
+        with self.database.read() as connection:
+            records = [_record(row) for row in connection.execute(query)]
+        last = records[limit - 1] if len(records) > limit else None
+        return Page(tuple(records[:limit]), (last.created_at, last.id) if last else None)
+
+    def log(self, tenant: str, conversation: str, *, upto: int | None = None) -> list[Entry]:
+        """The entries of a conversation from the first on; `upto` a version, or all."""
+        with self.database.read() as connection:
+            row = self._find(connection, tenant, conversation)
+            upto = row.version if upto is None else upto
+            if not 0 <= upto <= row.version:
+                raise NotFound(f"The conversation {conversation} has versions 0 to {row.version}, not {upto}.")
+            return read_log(connection, conversation, upto=upto)
+
+    def at(self, tenant: str, conversation: str, version: int) -> Snapshot:
+        """The conversation as it was at a past version."""
+        return replay(self.log(tenant, conversation, upto=version))
+
+    def entry(self, tenant: str, conversation: str, version: int) -> Entry:
+        """The entry that made this version."""
+        with self.database.read() as connection:
+            self._find(connection, tenant, conversation)
+            query = select(entries.c.entry).where(entries.c.conversation == conversation, entries.c.version == version)
+            text = connection.execute(query).scalar()
+        if text is None:
+            raise NotFound(f"The conversation {conversation} has no entry {version}.")
+        return Entry.from_json(json.loads(text))
+
+    def find_key(self, tenant: str, key: Key) -> Repeated | None:
+        """What the request with this key did, if it was done before."""
+        with self.database.read() as connection:
+            return _find_key(connection, tenant, key)
+
+    def ping(self) -> None:
+        """Raises `Unavailable` where the database does not answer."""
+        with self.database.read() as connection:
+            connection.execute(select(1))
+
+    # Writing
+
+    def create(self, tenant: str, *, subject: str | None = None, key: Key | None = None) -> Record:
+        """A new, empty conversation; with a key that was used before, the one that was made then."""
+        now = self.clock()
+        record = Record(secrets.token_hex(16), tenant, subject, now, now, self._expiry(now), EMPTY)
+        with self.database.write() as connection:
+            repeated = _find_key(connection, tenant, key) if key else None
+            if repeated is None:
+                connection.execute(insert(conversations).values(_row(record)))
+                if key is None or _claim_keys(connection, [(tenant, key, record.id, 0)], now):
+                    return record
+                connection.rollback()
+        if repeated is None and key is not None:  # another process used the key at the same moment
+            repeated = self.find_key(tenant, key)
+        if repeated is None:
+            raise Conflict("The same request is being handled by another process: try again.")
+        return self.read(tenant, repeated.conversation)
+
+    def append(self, write: Write) -> Snapshot:
+        """Add one entry, and give the snapshot after it; `Conflict` where the conversation has moved on."""
+        outcome = self.append_many([write])[0]
+        if isinstance(outcome, StoreError):
+            raise outcome
+        if isinstance(outcome, Repeated):
+            return self.at(write.tenant, outcome.conversation, outcome.version)
+        return outcome
+
+    def append_many(self, writes: Sequence[Write]) -> list[Snapshot | Repeated | StoreError]:
+        """Add entries to many conversations in one transaction, each for itself: one that is refused stops no other.
+
+        All rows are locked in the order of their ids, then all keys in their order, so that two processes with
+        overlapping batches wait for each other and never in a circle.
+        """
+        now = self.clock()
+        outcomes: list[Snapshot | Repeated | StoreError | None] = [None] * len(writes)
+        with self.database.write() as connection:
+            versions = self._lock(connection, {write.conversation for write in writes})
+            accepted: list[int] = []
+            for i, write in enumerate(writes):
+                refusal = self._refusal(write, versions.get((write.tenant, write.conversation)))
+                if refusal:
+                    outcomes[i] = refusal
+                else:
+                    accepted.append(i)
+                    versions[write.tenant, write.conversation] = write.before.version + 1
+            accepted = self._with_keys(connection, writes, accepted, now)
+            self._insert(connection, [writes[i] for i in accepted], now)
+            for i in accepted:
+                outcomes[i] = writes[i].after
+            for i, write in enumerate(writes):
+                outcomes[i] = outcomes[i] or _repeat(connection, write)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _lock(self, connection: Connection, ids: set[str]) -> dict[tuple[str, str], int]:
+        query = select(conversations.c.tenant, conversations.c.id, conversations.c.version)
+        query = query.where(conversations.c.id.in_(ids), self._alive()).order_by(conversations.c.id).with_for_update()
+        return {(row.tenant, row.id): row.version for row in connection.execute(query)}
+
+    def _refusal(self, write: Write, version: int | None) -> StoreError | None:
+        if version is None:
+            return _not_found(write.conversation)
+        if version != write.before.version:
+            return Conflict(
+                f"The conversation {write.conversation} is at version {version} and the change was made from version "
+                f"{write.before.version}: read it again, then repeat the change.",
+                version=version,
+            )
+        if version >= self.max_entries:
+            return Full(
+                f"The conversation {write.conversation} has {version} entries, the most there can be: start a new one."
+            )
+        return None
+
+    @staticmethod
+    def _with_keys(connection: Connection, writes: Sequence[Write], accepted: list[int], now: float) -> list[int]:
+        """Those of the accepted writes whose keys, if they have any, were free."""
+        claims: dict[tuple[str, str], int] = {}
+        for i in accepted:
+            if key := writes[i].key:
+                claims.setdefault((writes[i].tenant, key.key), i)  # of two with the same key the first is done
+        rows = [
+            (writes[i].tenant, key, writes[i].conversation, writes[i].before.version + 1)
+            for i in claims.values()
+            if (key := writes[i].key)
+        ]
+        claimed = _claim_keys(connection, rows, now)
+        return [
+            i
+            for i in accepted
+            if (key := writes[i].key) is None
+            or ((pair := (writes[i].tenant, key.key)) in claimed and claims[pair] == i)
+        ]
+
+    def _insert(self, connection: Connection, writes: Sequence[Write], now: float) -> None:
+        if not writes:
+            return
+        connection.execute(
+            update(conversations).where(conversations.c.id == bindparam("row")),
+            [
+                {
+                    "row": write.conversation,
+                    "version": write.after.version,
+                    "snapshot": _dump(write.after.to_json()),
+                    "updated_at": now,
+                    "expires_at": self._expiry(now),
+                }
+                for write in writes
+            ],
+        )
+        connection.execute(
+            insert(entries),
+            [
+                {
+                    "conversation": write.conversation,
+                    "version": write.after.version,
+                    "kind": write.entry.kind,
+                    "source": write.entry.source,
+                    "entry": _dump(write.entry.to_json()),
+                }
+                for write in writes
+            ],
+        )
+
+    # Erasing
+
+    def erase(self, tenant: str, conversation: str) -> None:
+        """Delete one conversation for good: its log, its snapshot, its keys."""
+        if not self._delete(conversations.c.tenant == tenant, conversations.c.id == conversation):
+            raise _not_found(conversation)
+
+    def erase_subject(self, tenant: str, subject: str) -> int:
+        """Delete all conversations of one subject for good, and say how many there were."""
+        return self._delete(conversations.c.tenant == tenant, conversations.c.subject == subject)
+
+    def expire(self) -> int:
+        """Delete what has expired, for good, and forget old idempotency keys; the number of conversations deleted."""
+        now = self.clock()
+        with self.database.write() as connection:
+            oldest = now - KEY_LIFETIME.total_seconds()
+            connection.execute(delete(idempotency_keys).where(idempotency_keys.c.created_at < oldest))
+        deleted = self._delete(conversations.c.expires_at <= now)
+        if self._unscrubbed:
+            self._scrub()
+        return deleted
+
+    def _delete(self, *conditions: ColumnElement[bool]) -> int:
+        with self.database.write() as connection:
+            deleted = connection.execute(delete(conversations).where(*conditions)).rowcount
+        if deleted:
+            self._scrub()
+        return deleted
+
+    def _scrub(self) -> None:
+        # Where a reader was in the way, `expire` tries again.
+        self._unscrubbed = not self.database.scrub()
+
+    # Helpers
+
+    def _alive(self) -> ColumnElement[bool]:
+        return or_(conversations.c.expires_at.is_(None), conversations.c.expires_at > self.clock())
+
+    def _expiry(self, now: float) -> float | None:
+        return None if self.retention is None else now + self.retention.total_seconds()
+
+    def _find(self, connection: Connection, tenant: str, conversation: str) -> Row[Any]:
+        mine = and_(conversations.c.tenant == tenant, conversations.c.id == conversation, self._alive())
+        row = connection.execute(select(conversations).where(mine)).one_or_none()
+        if row is None:
+            raise _not_found(conversation)
+        return row
+
+
+def read_log(connection: Connection, conversation: str, *, upto: int) -> list[Entry]:
+    query = select(entries.c.entry).where(entries.c.conversation == conversation, entries.c.version <= upto)
+    rows = connection.execute(query.order_by(entries.c.version))
+    return [Entry.from_json(json.loads(row.entry)) for row in rows]
+
+
+def _not_found(conversation: str) -> NotFound:
+    return NotFound(f"There is no conversation {conversation}: it was never made, was erased or has expired.")
+
+
+def _find_key(connection: Connection, tenant: str, key: Key) -> Repeated | None:
+    table = idempotency_keys.c
+    row = connection.execute(
+        select(table.fingerprint, table.conversation, table.version).where(table.tenant == tenant, table.key == key.key)
+    ).one_or_none()
+    if row is None:
+        return None
+    if row.fingerprint != key.fingerprint:
+        raise KeyReused("This Idempotency-Key was used before for another request: use a new key for each request.")
+    return Repeated(row.conversation, row.version)
+
+
+def _claim_keys(
+    connection: Connection, claims: Sequence[tuple[str, Key, str, int]], now: float
+) -> set[tuple[str, str]]:
+    """Take those of the keys that are free; the others belong to requests that were done before."""
+    if not claims:
+        return set()
+    rows = [
+        {
+            "tenant": tenant,
+            "key": key.key,
+            "fingerprint": key.fingerprint,
+            "conversation": conversation,
+            "version": version,
+            "created_at": now,
+        }
+        for tenant, key, conversation, version in sorted(claims, key=lambda claim: (claim[0], claim[1].key))
+    ]
+    returned = (idempotency_keys.c.tenant, idempotency_keys.c.key)
+    if connection.dialect.name == "sqlite":
+        query = sqlite.insert(idempotency_keys).values(rows).on_conflict_do_nothing().returning(*returned)
+        return {(row.tenant, row.key) for row in connection.execute(query)}
+    statement = postgresql.insert(idempotency_keys).values(rows).on_conflict_do_nothing().returning(*returned)
+    return {(row.tenant, row.key) for row in connection.execute(statement)}
+
+
+def _repeat(connection: Connection, write: Write) -> Repeated | StoreError:
+    """What an earlier request with the same key did."""
+    assert write.key is not None
+    try:
+        repeated = _find_key(connection, write.tenant, write.key)
+    except KeyReused as error:
+        return error
+    return repeated or Conflict("The same request is being handled by another process: try again.")
+
+
+def _record(row: Row[Any]) -> Record:
+    snapshot = Snapshot.from_json(json.loads(row.snapshot))
+    return Record(row.id, row.tenant, row.subject, row.created_at, row.updated_at, row.expires_at, snapshot)
+
+
+def _row(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "tenant": record.tenant,
+        "subject": record.subject,
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+        "expires_at": record.expires_at,
+        "version": record.version,
+        "snapshot": _dump(record.snapshot.to_json()),
+    }
+
+
+def _dump(data: dict[str, Any]) -> str:
+    # Escaped to ASCII, so that a NUL character, which PostgreSQL's text cannot hold, is stored like any other.
+    return json.dumps(data, separators=(",", ":"))

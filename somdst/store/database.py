@@ -1,0 +1,160 @@
+"""The database: one code path for SQLite and PostgreSQL, with what differs between them kept in this file.
+
+SQLite is set up so that a commit that returned is on the disk (WAL, synchronous=FULL) and so that erased text is
+overwritten (secure_delete). Driver errors become `Unavailable`, one sentence each.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from somdst.errors import StoreError
+from somdst.store.migrations import migrate
+from somdst.store.problems import Unavailable
+
+BUSY_SECONDS = 10.0
+
+
+class Database:
+    """Connections to one database, which is created and brought up to date at the first use."""
+
+    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+        self.url = _parse(url)
+        self.engine = _engine(self.url, pool_size=pool_size)
+        self._ready = False
+        self._lock = Lock()
+
+    @property
+    def sqlite(self) -> bool:
+        return self.url.get_backend_name() == "sqlite"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that sees one moment of the database."""
+        self.prepare()
+        with _translated(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that is durable when this returns, and did nothing when it raises."""
+        self.prepare()
+        with _translated(), self._writer() as connection, connection.begin():
+            yield connection
+
+    def prepare(self) -> None:
+        """Make the tables or bring them up to date, once."""
+        if self._ready:
+            return
+        with self._lock:
+            if not self._ready:
+                with _translated(), self._writer() as connection, connection.begin():
+                    migrate(connection)
+                self._ready = True
+
+    def scrub(self) -> bool:
+        """Make sure that what was deleted is in no file any more; False where a reader kept a part of it for now.
+
+        In SQLite the deleted rows were overwritten in the main file at the latest when the WAL was merged into it.
+        PostgreSQL reuses the space by its own vacuum, and old write-ahead files go at its next checkpoints.
+        """
+        if not self.sqlite:
+            return True
+        with _translated(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            busy, _, _ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+            return not busy
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _writer(self) -> Connection:
+        return self.engine.connect().execution_options(somdst_write=True)
+
+
+def _parse(url: str) -> URL:
+    """A database URL; a plain path means an SQLite file."""
+    if "://" not in url:
+        url = f"sqlite:///{Path(url).expanduser()}"
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise StoreError("The database must be a path or a URL such as postgresql://user@host/name.") from error
+    backend = parsed.get_backend_name()
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if backend == "sqlite" and parsed.database not in (None, "", ":memory:"):
+        return parsed.set(drivername="sqlite+pysqlite")
+    raise StoreError("The database must be an SQLite file or a PostgreSQL URL such as postgresql://user@host/name.")
+
+
+def _engine(url: URL, *, pool_size: int) -> Engine:
+    options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": 4, "pool_timeout": BUSY_SECONDS}
+    if url.get_backend_name() == "sqlite":
+        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, **options)
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 5}, **options)
+    except ModuleNotFoundError as error:
+        raise StoreError("PostgreSQL needs the driver psycopg: pip install 'somdst[postgres]'.") from error
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin where `_begin_sqlite` says so, not where the driver guesses
+    cursor = connection.cursor()
+    _switch_to_wal(cursor)
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA secure_delete=ON")
+    cursor.close()
+
+
+def _switch_to_wal(cursor: Any) -> None:
+    # The switch needs the file for itself and does not wait for it, unlike everything else: two processes that
+    # start at once would see "database is locked".
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except Exception as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A transaction that reads first and writes later can fail for good when another one wrote in between.
+    # Taking the write lock at the start makes it wait for its turn instead.
+    writes = connection.get_execution_options().get("somdst_write")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        raise Unavailable(_sentence(str(error.orig))) from error
+    except SQLAlchemyError as error:  # the pool's time-out
+        raise Unavailable("The database is too busy: try again in a moment.") from error
+
+
+def _sentence(message: str) -> str:
+    if re.search(r"disk is full|No space left|disk I/O error|could not extend file", message):
+        return "The database has no space left: free some, then try again; nothing was written."
+    if "locked" in message:
+        return "The database is locked by another process: try again in a moment; nothing was written."
+    return "The database cannot be reached: try again in a moment; nothing was written."

@@ -1,0 +1,53 @@
+"""The tables as they are after the last migration. `migrations.py` makes them, and a test compares the two."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text
+
+metadata = MetaData()
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("tenant", String(100), nullable=False),
+    Column("created_at", Double, nullable=False),  # seconds since 1970, in all tables
+    Column("updated_at", Double, nullable=False),
+    Column("version", Integer, nullable=False),  # how many entries the log has
+    Column("snapshot", Text, nullable=False),  # JSON: what the log replays to
+    Column("subject", String(200)),  # whom the conversation is about, for erasure
+    Column("expires_at", Double),
+    Index("conversations_by_tenant", "tenant", "created_at", "id"),
+    Index("conversations_by_subject", "tenant", "subject"),
+    Index("conversations_by_expiry", "expires_at"),
+)
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("conversation", String(32), ForeignKey("conversations.id", ondelete="CASCADE"), primary_key=True),
+    Column("version", Integer, primary_key=True),  # 1 for the first entry
+    Column("kind", String(20), nullable=False),
+    Column("source", String(20), nullable=False),
+    Column("entry", Text, nullable=False),  # JSON
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("tenant", String(100), primary_key=True),
+    Column("key", String(200), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),  # of the request: another request may not use the key
+    Column("conversation", String(32), ForeignKey("conversations.id", ondelete="CASCADE"), nullable=False),
+    Column("version", Integer, nullable=False),  # the answer is the conversation at this version
+    Column("created_at", Double, nullable=False),
+    Index("idempotency_keys_by_conversation", "conversation"),
+    Index("idempotency_keys_by_age", "created_at"),
+)
+
+migrations = Table(
+    "migrations",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("applied_at", Double, nullable=False),
+)
