@@ -5,15 +5,22 @@
 {'hotel-area': 'north'}
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from somdst.dialogue import Dialogue, Turn
 from somdst.errors import SomdstError
 from somdst.operations import Operation, OperationSet, apply, derive
 from somdst.schema import Schema, Slot
 from somdst.state import DONTCARE, State
 
+if TYPE_CHECKING:
+    from somdst.tracker import Conversation, Tracker
+
 __version__ = "0.1.0"
 __all__ = [
     "DONTCARE",
+    "Conversation",
     "Dialogue",
     "Operation",
     "OperationSet",
@@ -21,7 +28,17 @@ __all__ = [
     "Slot",
     "SomdstError",
     "State",
+    "Tracker",
     "Turn",
     "apply",
     "derive",
 ]
+
+_LAZY = {"Conversation": "somdst.tracker", "Tracker": "somdst.tracker"}
+"""Names that are imported only when they are asked for, so that `import somdst` stays light."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'somdst' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from somdst.dialogue import Dialogue
 from somdst.operations import FOUR, Operation, OperationSet
 from somdst.prediction import Evidence, Prediction, SlotPrediction, TurnInput
 from somdst.schema import Schema
@@ -117,3 +118,37 @@ class RulePredictor(ScriptedPredictor):
             return SlotPrediction(Operation.UPDATE, probability, value, evidence)
         evidence = Evidence(source, match.start(3), match.end(3), match[3])  # type: ignore[arg-type]
         return SlotPrediction(Operation.UPDATE, probability, match[3].lower(), evidence)
+
+
+class GoldPredictor(ScriptedPredictor):
+    """Knows the dialogues by heart: it asks for whatever leads from the memory to the labelled state of the turn.
+
+    Values have evidence where they stand verbatim: in the user's words, the system's, or in another slot.
+    """
+
+    def __init__(self, schema: Schema, dialogues: Iterable[Dialogue], *, model_id: str = "gold") -> None:
+        self.gold = {
+            (turn.system, turn.user): state
+            for dialogue in dialogues
+            for turn, state in zip(dialogue.turns, dialogue.states(), strict=True)
+        }
+        super().__init__(schema, self._recite, model_id=model_id)
+
+    def _recite(self, item: TurnInput) -> Prediction:
+        operations, values = FOUR.derive(item.state, self.gold[item.turn.system, item.turn.user])
+        return Prediction(
+            {
+                slot: SlotPrediction(operation, 0.9, values.get(slot), _evidence(values.get(slot), slot, item))
+                for slot, operation in operations.items()
+            }
+        )
+
+
+def _evidence(value: Value | None, slot: str, item: TurnInput) -> Evidence | None:
+    if not isinstance(value, str):
+        return None
+    for source, text in (("user", item.turn.user), ("system", item.turn.system)):
+        if (start := text.lower().find(value)) >= 0:
+            return Evidence(source, start, start + len(value), text[start : start + len(value)])  # type: ignore[arg-type]
+    other = next((name for name, known in item.state.items() if known == value and name != slot), None)
+    return Evidence("slot", text=value, slot=other) if other else None

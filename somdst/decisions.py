@@ -1,0 +1,136 @@
+"""What becomes of a prediction: which writes are made, which are held back, which are refused.
+
+Three rules stand between a model and the memory, in this order:
+
+1. a slot with a closed list takes only a value of it: the nearest one, and where none is near the write is refused;
+2. a pinned slot changes only through a value that was copied out of the current turn's words;
+3. a write less probable than the threshold is held back, with a question to ask.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from somdst.log import Change, Pending, Refused, Snapshot
+from somdst.operations import Operation, OperationSet
+from somdst.prediction import Prediction, apply_prediction
+from somdst.schema import Schema, Slot
+from somdst.state import DONTCARE
+
+NEAR = 0.82
+"""How alike a value must be to one of a closed list: "center" is near enough to "centre", "north" to "south" is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides, besides the prediction."""
+
+    schema: Schema
+    """Slots that are not in it are never written."""
+    operation_set: OperationSet
+    threshold: float = 0.0
+
+
+class Decision(NamedTuple):
+    changes: tuple[Change, ...]
+    held: tuple[Pending, ...]
+    refused: tuple[Refused, ...]
+
+
+def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision:
+    """Sort the predicted writes that would change something into made, held back and refused."""
+    changes: list[Change] = []
+    held: list[Pending] = []
+    refused: list[Refused] = []
+    for asked in _asked(snapshot, prediction, rules):
+        change = _fitted(asked, rules.schema[asked.slot])
+        if change is None:
+            reason = f'"{asked.after}" is not among the values of {asked.slot}, and none of them is near.'
+            refused.append(Refused(asked, reason))
+        elif change.after == change.before:
+            continue
+        elif change.slot in snapshot.pinned and not _new_evidence(change):
+            refused.append(
+                Refused(change, f"{change.slot} is pinned, and the words of this turn do not say the value.")
+            )
+        elif change.probability is not None and change.probability < rules.threshold:
+            held.append(Pending(change, question(change, rules.schema[change.slot]), len(snapshot.turns) + 1))
+        else:
+            changes.append(change)
+    return Decision(tuple(changes), tuple(held), tuple(refused))
+
+
+def question(change: Change, slot: Slot) -> str:
+    """What to ask the user about a write that was held back.
+
+    >>> area = Slot.of("hotel", "area")
+    >>> question(Change(area, Operation.UPDATE, None, "north"), area)
+    'Did you mean north for the hotel area?'
+    """
+    words = f"{slot.domain} {slot.name}".replace("_", " ")
+    if change.after is None:
+        return f"Should I forget {_spoken(change.before)} for the {words}?"
+    if change.after is DONTCARE:
+        return f"Is any {words} fine?"
+    return f"Did you mean {change.after} for the {words}?"
+
+
+def nearest(value: str, allowed: tuple[str, ...]) -> str | None:
+    """The value of a closed list that is meant by some text, if one is.
+
+    >>> nearest("city Center", ("north", "centre")), nearest("4 stars", ("3", "4")), nearest("moon", ("north",))
+    ('centre', '4', None)
+    """
+    spoken = value.casefold().strip()
+    known = {item.casefold(): item for item in allowed}
+    if spoken in known:
+        return known[spoken]
+    alike = [item for item in known if _digits(item) == _digits(spoken)]  # 2:00 is near 12:00, and something else
+    inside = [item for item in alike if _has_words(spoken, item)]
+    if len(inside) == 1:
+        return known[inside[0]]
+    words = [spoken, *spoken.split()]
+    near = {match for word in words for match in difflib.get_close_matches(word, alike, n=1, cutoff=NEAR)}
+    return known[near.pop()] if len(near) == 1 else None
+
+
+def _asked(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> list[Change]:
+    """The changes that the prediction asks for, in the schema's order."""
+    before = snapshot.state
+    after = apply_prediction(before, prediction, operation_set=rules.operation_set)
+    return [
+        Change(slot, said.operation, before.get(slot), after.get(slot), said.probability, said.evidence)
+        for slot in rules.schema.slots
+        if (said := prediction.slots.get(slot)) is not None and before.get(slot) != after.get(slot) != ""
+    ]
+
+
+def _fitted(change: Change, slot: Slot) -> Change | None:
+    """The change with a value of the slot's closed list, or None where no value is near."""
+    if slot.values is None or not isinstance(change.after, str):
+        return change
+    value = nearest(change.after, slot.values)
+    return None if value is None else replace(change, after=value)
+
+
+def _new_evidence(change: Change) -> bool:
+    return (
+        change.operation is Operation.UPDATE
+        and change.evidence is not None
+        and change.evidence.source in ("user", "system")
+    )
+
+
+def _digits(text: str) -> list[str]:
+    return re.findall(r"\d+", text)
+
+
+def _has_words(text: str, words: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
+
+
+def _spoken(value: object) -> str:
+    return "any" if value is DONTCARE else str(value)
