@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from somdst.dialogue import Dialogue
 from somdst.schema import Schema
 
 Split = Literal["train", "dev", "test"]
+SPLIT_NAMES: Final[dict[Split, tuple[str, ...]]] = {
+    "train": ("train",),
+    "dev": ("dev", "validate", "validation", "valid", "val"),
+    "test": ("test",),
+}
+"""What corpora call their splits in the names of files and folders."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import os
-import tempfile
+import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from somdst.errors import CorpusError
 
@@ -49,16 +48,10 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to that takes the place of `path` when all went well; otherwise `path` stays as it was."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    except OSError as error:
-        raise CorpusError(f"Cannot write {path}: {error.strerror or error}.") from error
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{secrets.token_hex(4)}-{path.name}")  # the ending says how to compress
     try:
         with open_binary(temporary, "wb") as stream:
             yield stream
-        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
         temporary.replace(path)
     except OSError as error:
         raise CorpusError(f"Cannot write {path}: {error.strerror or error}.") from error
@@ -66,14 +59,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def parse_json(content: bytes, where: object) -> object:
     """JSON from UTF-8 bytes; `where` opens the sentence where that is not what they are."""
+    if not content.strip():
+        raise CorpusError(f"{where} is empty: it should hold JSON.")
     try:
         return json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -86,6 +75,39 @@ def parse_json(content: bytes, where: object) -> object:
 def load_json(path: Path) -> object:
     with reading(path) as stream:
         content = stream.read()
-    if not content.strip():
-        raise CorpusError(f"{path} is empty: it should hold JSON.")
     return parse_json(content, path)
+
+
+def fields(value: object, what: str) -> Mapping[str, Any]:
+    """The value as a JSON object; `what` names it where it is none."""
+    if not isinstance(value, Mapping):
+        raise CorpusError(f"{what[0].upper()}{what[1:]} should be a JSON object, not {json_kind(value)}.")
+    return value
+
+
+def items(value: object, what: str) -> list[Any]:
+    """The value as a JSON list; `what` names it where it is none."""
+    if not isinstance(value, list):
+        raise CorpusError(f"{what[0].upper()}{what[1:]} should be a list, not {json_kind(value)}.")
+    return value
+
+
+def text(value: object, what: str) -> str:
+    """The value as text; `what` names it where it is none."""
+    if not isinstance(value, str):
+        raise CorpusError(f"{what[0].upper()}{what[1:]} should be text, not {json_kind(value)}.")
+    return value
+
+
+def json_kind(value: object) -> str:
+    match value:
+        case None:
+            return "missing or null"
+        case bool() | int() | float():
+            return json.dumps(value)
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

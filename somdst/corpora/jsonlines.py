@@ -12,14 +12,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from somdst.corpora.files import parse_json, reading, replacing
 from somdst.dialogue import Dialogue, Turn
 from somdst.errors import CorpusError, StateError
 from somdst.state import State
 
-MAX_LINE = 4 * 2**20
+FORMAT: Final = "JSON lines"
+MAX_LINE: Final = 4 * 2**20
 """Bytes. A long dialogue has a few thousand: a longer line is not one dialogue, and might not fit into memory."""
 
 

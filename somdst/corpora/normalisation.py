@@ -52,6 +52,21 @@ NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS.split()
 WORDS = CONTRACTIONS | SUFFIXES | COMPOUNDS | NUMBERS
 """Whole words only: the "one" in "phone" stays."""
 
+
+def _replace_word(match: re.Match[str]) -> str:
+    """Of a word said twice only the first is replaced, as in the paper's data: "restaurant two two" has "2 two"."""
+    word, again = match[1], match[2] or ""
+    new = WORDS.get(word)
+    if new is None or _stands_before(match, new):
+        return match[0]
+    return new + again
+
+
+def _stands_before(match: re.Match[str], word: str) -> bool:
+    start = match.start() - len(word) - 1
+    return start >= 0 and match.string.startswith(f"{word} ", start) and match.string[start - 1 : start] in ("", " ")
+
+
 _SURROGATES: dict[int, str | None] = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # half a character: no UTF-8 for it
 _CHARACTERS: dict[Normalisation, dict[int, str | None]] = {
     "lowercase": _SURROGATES,
@@ -71,7 +86,7 @@ _RULES: dict[Normalisation, tuple[Rule, ...]] = {
         Rule(re.compile(r"[?.,!](?!(?<=\d.)\d)"), lambda match: f" {match[0]} "),
         Rule(re.compile(r"\.(?:\s+\.)+"), lambda _: "."),
         Rule(re.compile(r"'s(?<=\S's)(?!\S)(?<!\bit's)(?<!\bthat's)(?<!\bwhat's)(?<!\bthere's)"), lambda _: " 's"),
-        Rule(re.compile(r"\S{3,}"), lambda match: WORDS.get(match[0], match[0])),
+        Rule(re.compile(r"(\S{3,})(\s+\1(?!\S))?"), _replace_word),
         Rule(re.compile(r"good(?<!\Sgood)\s+bye(?!\S)"), lambda _: "goodbye"),
         Rule(re.compile(r"[0-9](?<!\S.)[0-9]*(?:\s+[0-9]+)+(?!\S)"), lambda match: "".join(match[0].split())),
     ),

@@ -1,0 +1,199 @@
+"""The schema-guided layout: SGD and MultiWOZ 2.2, `dialogues_*.json` with a `schema.json` beside or above them.
+
+A user turn has a frame for each service, with the state of that service; services without a frame keep theirs. A value
+comes in several spellings, of which the first is taken. MultiWOZ 2.2 writes the domain into its slot names and
+"bookday" for our "book day"; its labels are repaired as those of 2.1. Intents, acts and spans are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from somdst.corpora import multiwoz
+from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Dropped, Split
+from somdst.corpora.files import fields, items, load_json, text
+from somdst.corpora.folders import Folder
+from somdst.corpora.labels import clean
+from somdst.corpora.normalisation import normalise
+from somdst.dialogue import Dialogue, Turn
+from somdst.errors import CorpusError
+from somdst.schema import Schema, Slot
+from somdst.state import DONTCARE, State, Value
+
+DIALOGUES: Final = "dialogues_*.json"
+SCHEMA: Final = "schema.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the schema files say: for each service, the slot that each of its slot names stands for."""
+
+    slots: Mapping[str, Mapping[str, Slot]]
+    tracked: tuple[Slot, ...]
+    """The slots that an intent asks for. Only these are ever in a state: a phone number is told, not asked."""
+    is_multiwoz: bool
+
+    @property
+    def format(self) -> str:
+        return "MultiWOZ 2.2" if self.is_multiwoz else "SGD"
+
+    @property
+    def schema(self) -> Schema:
+        return multiwoz.SCHEMA if self.is_multiwoz else Schema(self.tracked)
+
+    def slot(self, service: str, name: str) -> Slot:
+        if service not in self.slots:
+            raise CorpusError(f'The service "{service}" is not in {SCHEMA}.')
+        if name not in self.slots[service]:
+            raise CorpusError(f'The slot "{name}" is not among those of the service "{service}" in {SCHEMA}.')
+        return self.slots[service][name]
+
+    def value(self, slot: Slot, label: str) -> Value | None:
+        if self.is_multiwoz:
+            return clean(slot, label)
+        return DONTCARE if label == "dontcare" else normalise(label, "lowercase") or None
+
+
+def read_folder(folder: Folder, *, split: Split | None) -> Corpus:
+    """All dialogue files in a folder or zip; a split is what is in a folder of that name."""
+    names = [name for name in folder.matching(DIALOGUES) if split is None or _is_in(name, split)]
+    if not names:
+        raise CorpusError(f"{folder.path} has no folder {split} with {DIALOGUES}: give another split, or none.")
+    services = _services(_schemas(folder, names))
+    read: list[Dialogue] = []
+    dropped: list[Dropped] = []
+    for name in names:
+        for number, data in enumerate(items(folder.load_json(name), folder.where(name)), start=1):
+            try:
+                read.append(_dialogue(data, services))
+            except CorpusError as error:
+                key = _id(data) or f"number {number}"
+                dropped.append(Dropped(key, f"{folder.where(name)}, dialogue {key}", str(error)))
+    return Corpus(folder.name, services.format, tuple(read), tuple(dropped), services.schema)
+
+
+def _is_in(name: str, split: Split) -> bool:
+    return PurePosixPath(name).parent.name in SPLIT_NAMES[split]
+
+
+def _schemas(folder: Folder, names: Iterable[str]) -> Iterator[tuple[object, str]]:
+    """The schema files that belong to these dialogue files, each with where it stands."""
+    above = {str(parent / SCHEMA) for name in names for parent in PurePosixPath(name).parents}
+    inside = [name for name in folder.names if name in above]
+    for name in inside:
+        yield folder.load_json(name), folder.where(name)
+    if not inside:  # one split of MultiWOZ 2.2 was given: its schema stands above
+        path = folder.path.parent / SCHEMA
+        if not path.is_file():
+            raise CorpusError(f"{folder.path} has no {SCHEMA}, in it or above it: put the published one beside it.")
+        yield load_json(path), str(path)
+
+
+def _services(schemas: Iterable[tuple[object, str]]) -> Services:
+    slots: dict[str, dict[str, Slot]] = {}
+    tracked: set[Slot] = set()
+    is_multiwoz = False
+    for data, where in schemas:
+        for service in items(data, where):
+            name = text(fields(service, f"a service in {where}").get("service_name"), f"a `service_name` in {where}")
+            entries = [
+                fields(entry, f"a slot in {where}") for entry in items(service.get("slots"), f"`slots` in {where}")
+            ]
+            is_multiwoz = is_multiwoz or any(str(entry.get("name")).startswith(f"{name}-") for entry in entries)
+            own = {str(entry.get("name")): _slot(name, entry) for entry in entries}
+            slots.setdefault(name, {}).update(own)
+            tracked |= {own[asked] for asked in _asked(service) if asked in own}
+    return Services(slots, tuple(tracked), is_multiwoz)
+
+
+def _slot(service: str, entry: Mapping[str, Any]) -> Slot:
+    name = text(entry.get("name"), f'the name of a slot of "{service}"')
+    prefix = f"{service}-"
+    if name.startswith(prefix):
+        name = name.removeprefix(prefix)
+        name = f"book {name.removeprefix('book')}" if name.startswith("book") else name
+    values = [normalise(str(value), "lowercase") for value in entry.get("possible_values") or ()]
+    closed = [value for value in values if value not in ("", "dontcare")] if entry.get("is_categorical") else None
+    return Slot.of(service, name, description=str(entry.get("description") or ""), values=closed or None)
+
+
+def _asked(service: Mapping[str, Any]) -> Iterator[str]:
+    for intent in service.get("intents") or ():
+        yield from intent.get("required_slots") or ()
+        yield from intent.get("optional_slots") or ()
+
+
+def _id(data: object) -> str | None:
+    name = data.get("dialogue_id") if isinstance(data, Mapping) else None
+    return name.removesuffix(".json") if isinstance(name, str) else None
+
+
+def _dialogue(data: object, services: Services) -> Dialogue:
+    """The dialogue, or a `CorpusError` that says why it is left out."""
+    dialogue = fields(data, "the dialogue")
+    name = _id(dialogue)
+    if not name:
+        raise CorpusError("It has no `dialogue_id`.")
+    turns: list[Turn] = []
+    system, domain, state = "", None, State()
+    for number, turn in enumerate(items(dialogue.get("turns"), "`turns`"), start=1):
+        speaker, said = _said(turn, number)
+        if speaker == "SYSTEM":
+            system = f"{system} {said}".strip()
+            continue
+        frames = [
+            fields(frame, f"a frame of turn {number}")
+            for frame in items(turn.get("frames"), f"`frames` of turn {number}")
+        ]
+        after = _state(state, frames, services, number)
+        domain = _turn_domain(state, after, frames, services) or domain
+        turns.append(Turn(system, said, after if _labelled(frames) else None, domain))
+        system, state = "", after
+    if not turns:
+        raise CorpusError("It has no turn of a user.")
+    return Dialogue(name, tuple(turns), tuple(dialogue.get("services") or ()) or None)
+
+
+def _said(turn: object, number: int) -> tuple[str, str]:
+    entry = fields(turn, f"turn {number}")
+    speaker = entry.get("speaker")
+    if speaker not in ("USER", "SYSTEM"):
+        raise CorpusError(f"The speaker of turn {number} should be USER or SYSTEM, not {speaker!r}.")
+    return speaker, text(entry.get("utterance"), f"the utterance of turn {number}")
+
+
+def _labelled(frames: Sequence[Mapping[str, Any]]) -> bool:
+    """The test set of the challenge came without states; a turn without frames repeats the state."""
+    return not frames or any("state" in frame for frame in frames)
+
+
+def _state(before: State, frames: Sequence[Mapping[str, Any]], services: Services, number: int) -> State:
+    values: dict[str, Value | None] = {}
+    for frame in frames:
+        if "state" not in frame:
+            continue
+        service = text(frame.get("service"), f"the service of a frame of turn {number}")
+        told = fields(frame["state"], f'the state of "{service}" in turn {number}').get("slot_values")
+        values |= dict.fromkeys(slot for slot in before if slot.startswith(f"{service}-"))
+        for name, labels in fields(told, f'`slot_values` of "{service}" in turn {number}').items():
+            slot = services.slot(service, name)
+            label = (labels[0] if labels else "") if isinstance(labels, list) else labels
+            values[slot] = services.value(slot, text(label, f'the slot "{name}" in turn {number}'))
+    return before.with_values(values)
+
+
+def _turn_domain(before: State, after: State, frames: Sequence[Mapping[str, Any]], services: Services) -> str | None:
+    """The first service whose state changed, else the first with an intent; None where neither is."""
+    named = [str(frame.get("service")) for frame in frames]
+    changed = {slot.split("-", 1)[0] for slot, _ in before.items() ^ after.items()}
+    intent = [str(frame["service"]) for frame in frames if _intent(frame) not in ("NONE", None)]
+    domain = next((name for name in named if name in changed), None) or next(iter(intent), None)
+    return domain if not services.is_multiwoz or domain in multiwoz.TRACKED else None
+
+
+def _intent(frame: Mapping[str, Any]) -> str | None:
+    state = frame.get("state")
+    return state.get("active_intent") if isinstance(state, Mapping) else None
