@@ -1,0 +1,181 @@
+"""Whether a probability means what it says: reliability, expected calibration error, temperature, threshold.
+
+What is judged is every change that a predictor made to the memory: its probability, and whether the slot then had its
+gold value. Slots that were carried over are left out: nearly all of them are right, and would drown the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from math import exp, isfinite, log, log1p
+from typing import Any
+
+from somdst.evaluate.run import DialogueRun
+from somdst.operations import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One change, as predicted."""
+
+    slot: str
+    operation: Operation
+    probability: float
+    correct: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The changes whose probability lies in [low, high); the last bin has its upper end too."""
+
+    low: float
+    high: float
+    count: int
+    probability: float
+    """Mean of what was said."""
+    accuracy: float
+    """Share that was right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Writes less probable than `value` are held back; `wrong` of those `held_back` would have been wrong."""
+
+    value: float
+    held_back: int
+    wrong: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    changes: int
+    accuracy: float
+    """Percent of changes that were right."""
+    expected_calibration_error: float
+    """In points of a hundred: mean distance of what was said and what was so."""
+    temperature: float
+    """Divides the logit of the probability; above 1 the predictor is too sure of itself."""
+    error_with_temperature: float
+    """The expected calibration error after that."""
+    threshold: Threshold
+    bins: tuple[Bin, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def scored_changes(runs: Iterable[DialogueRun]) -> list[Scored]:
+    """Every change of these runs. An UPDATE that wrote nothing, or what was there already, is no change."""
+    scored = []
+    for run in runs:
+        for turn in run.turns:
+            for slot, predicted in turn.prediction.slots.items():
+                after = turn.predicted.get(slot)
+                if after != turn.fed.get(slot):
+                    right = after == turn.gold.get(slot)
+                    scored.append(Scored(slot, predicted.operation, predicted.probability, right))
+    return scored
+
+
+def calibrate(scored: Sequence[Scored], *, bins: int = 10) -> Calibration:
+    probabilities = [change.probability for change in scored]
+    correct = [change.correct for change in scored]
+    temperature = fit_temperature([logit(p) for p in probabilities], correct)
+    softened = [soften(p, temperature) for p in probabilities]
+    return Calibration(
+        changes=len(scored),
+        accuracy=100.0 * sum(correct) / len(scored) if scored else 0.0,
+        expected_calibration_error=expected_calibration_error(probabilities, correct, bins=bins),
+        temperature=temperature,
+        error_with_temperature=expected_calibration_error(softened, correct, bins=bins),
+        threshold=choose_threshold(probabilities, correct),
+        bins=tuple(reliability(probabilities, correct, bins=bins)),
+    )
+
+
+def reliability(probabilities: Sequence[float], correct: Sequence[bool], *, bins: int = 10) -> list[Bin]:
+    """Bins of equal width; an empty one is there with count 0."""
+    inside: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
+    for probability, right in zip(probabilities, correct, strict=True):
+        inside[min(int(probability * bins), bins - 1)].append((probability, right))
+    return [
+        Bin(
+            low=i / bins,
+            high=(i + 1) / bins,
+            count=len(pairs),
+            probability=sum(probability for probability, _ in pairs) / len(pairs) if pairs else 0.0,
+            accuracy=sum(right for _, right in pairs) / len(pairs) if pairs else 0.0,
+        )
+        for i, pairs in enumerate(inside)
+    ]
+
+
+def expected_calibration_error(probabilities: Sequence[float], correct: Sequence[bool], *, bins: int = 10) -> float:
+    """In points of a hundred.
+
+    >>> expected_calibration_error([0.9, 0.9, 0.9, 0.9], [True, True, False, False])
+    40.0
+    """
+    if not probabilities:
+        return 0.0
+    gaps = sum(
+        row.count * abs(row.probability - row.accuracy) for row in reliability(probabilities, correct, bins=bins)
+    )
+    return round(100.0 * gaps / len(probabilities), 10)
+
+
+def logit(probability: float) -> float:
+    clipped = min(max(probability, 1e-7), 1 - 1e-7)
+    return log(clipped) - log1p(-clipped)
+
+
+def soften(probability: float, temperature: float) -> float:
+    """The probability whose logit is divided by the temperature."""
+    return _sigmoid(logit(probability) / temperature)
+
+
+def fit_temperature(logits: Sequence[float], correct: Sequence[bool]) -> float:
+    """The temperature that makes what happened most likely; 1 where nothing can be learnt.
+
+    The negative log-likelihood has one minimum in 1/T, which a golden-section search finds.
+    """
+    pairs = [(x, right) for x, right in zip(logits, correct, strict=True) if isfinite(x)]
+    if not pairs or all(right for _, right in pairs) or not any(right for _, right in pairs):
+        return 1.0  # all right or all wrong: the best temperature would be 0 or endless
+    low, high, golden = 0.05, 10.0, (5**0.5 - 1) / 2
+    for _ in range(50):
+        left, right_end = high - golden * (high - low), low + golden * (high - low)
+        if _loss(pairs, left) < _loss(pairs, right_end):
+            high = right_end
+        else:
+            low = left
+    return 2.0 / (low + high)
+
+
+def choose_threshold(probabilities: Sequence[float], correct: Sequence[bool], *, wrong_share: float = 0.5) -> Threshold:
+    """The highest threshold for which at least `wrong_share` of the writes below it are wrong; 0 where there is none.
+
+    >>> choose_threshold([0.2, 0.6, 0.9], [False, True, True]).value
+    0.75
+    """
+    pairs = sorted(zip(probabilities, correct, strict=True))
+    best, wrong = Threshold(0.0, 0, 0), 0
+    for held, (probability, right) in enumerate(pairs, start=1):
+        wrong += not right
+        following = pairs[held][0] if held < len(pairs) else 1.0
+        if following > probability and wrong >= wrong_share * held:  # equal probabilities are held back together
+            best = Threshold((probability + following) / 2, held, wrong)
+    return best
+
+
+def _loss(pairs: Sequence[tuple[float, bool]], inverse: float) -> float:
+    return sum(_softplus(-x * inverse if right else x * inverse) for x, right in pairs)
+
+
+def _softplus(x: float) -> float:
+    return log1p(exp(-abs(x))) + max(x, 0.0)
+
+
+def _sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + exp(-x)) if x >= 0 else exp(x) / (1.0 + exp(x))

@@ -1,0 +1,154 @@
+"""What a turn costs (paper, section 6.3): values generated and time, in three regimes, with the same model.
+
+    ours            the values of the slots whose operation is UPDATE
+    every-non-null  the values of all slots that are filled after the turn, as COMER does
+    every           the values of all slots, as TRADE does
+
+All three are run for real, one turn at a time, on the states that the model itself predicted. Times include
+tokenisation, which the paper leaves out. And what evaluation in batches saves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from somdst.dialogue import Dialogue, Turn
+from somdst.evaluate.metrics import Spread
+from somdst.evaluate.run import DialogueRun, TurnRun, run
+from somdst.operations import Operation
+from somdst.prediction import Predictor, TurnInput
+from somdst.schema import Schema
+
+REGIMES = ("ours", "every-non-null", "every")
+
+
+@dataclass(frozen=True, slots=True)
+class Milliseconds:
+    least: float
+    mean: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    name: str
+    turns: int
+    """How many were timed, one at a time."""
+    generated: Spread
+    """Values that were generated in those turns."""
+    milliseconds: Milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiency:
+    slots: int
+    """J, the number of slots."""
+    values_a_slot: float
+    """M: distinct values of a slot in the labels of the corpus, on average."""
+    filled: Spread
+    """Slots that are not NULL in the gold state of a turn: what the paper counts for COMER."""
+    to_generate: Spread
+    """UPDATE operations between gold states: what the paper counts for SOM-DST."""
+    regimes: tuple[Regime, ...]
+
+    def regime(self, name: str) -> Regime:
+        return next(regime for regime in self.regimes if regime.name == name)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """The same dialogues evaluated turn by turn and in batches."""
+
+    turns: int
+    batch_size: int
+    one_by_one: float
+    """Turns a second."""
+    batched: float
+
+    @property
+    def times_faster(self) -> float:
+        return self.batched / self.one_by_one
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"times_faster": self.times_faster}
+
+
+def measure_efficiency(
+    predictor: Predictor,
+    runs: Sequence[DialogueRun],
+    *,
+    to_generate: Spread,
+    turns: int = 100,
+    progress: Callable[[int], None] | None = None,
+) -> Efficiency:
+    """Time a sample of the turns of these runs, evenly spread over them, in each regime."""
+    sample = _sample(runs, turns, history=predictor.history)
+    for given, _ in sample[:3]:
+        predictor.predict([given])  # the first calls of a session are slower
+    timed: dict[str, list[tuple[int, float]]] = {name: [] for name in REGIMES}
+    for given, turn in sample:
+        for name in REGIMES:
+            timed[name].append(_timed(predictor, given, _operations(name, turn, predictor.schema)))
+        if progress:
+            progress(1)
+    gold = [turn.gold for run in runs for turn in run.turns]
+    return Efficiency(
+        slots=len(predictor.schema),
+        values_a_slot=len({pair for state in gold for pair in state.items()}) / len(predictor.schema),
+        filled=Spread.of([len(state) for state in gold]),
+        to_generate=to_generate,
+        regimes=tuple(_regime(name, timed[name]) for name in REGIMES),
+    )
+
+
+def measure_batching(predictor: Predictor, dialogues: Sequence[Dialogue], *, batch_size: int = 64) -> Batching:
+    turns = sum(len(dialogue.turns) for dialogue in dialogues)
+    run(predictor, dialogues[:1], batch_size=batch_size)
+    rates = []
+    for size in (1, batch_size):
+        start = time.perf_counter()
+        run(predictor, dialogues, batch_size=size)
+        rates.append(turns / (time.perf_counter() - start))
+    return Batching(turns, batch_size, *rates)
+
+
+def _sample(runs: Sequence[DialogueRun], count: int, *, history: int) -> list[tuple[TurnInput, TurnRun]]:
+    places = [(run, t) for run in runs for t in range(len(run.turns))]
+    step = max(1, len(places) // count)
+    return [(_input(run, t, history), run.turns[t]) for run, t in places[::step][:count]]
+
+
+def _input(run: DialogueRun, t: int, history: int) -> TurnInput:
+    texts = [Turn(done.turn.system, done.turn.user) for done in run.turns[max(0, t - history) : t + 1]]
+    before = texts[:-1]
+    return TurnInput(before[-1] if before else None, texts[-1], run.turns[t].fed, tuple(before[:-1]))
+
+
+def _operations(regime: str, turn: TurnRun, schema: Schema) -> Mapping[str, Operation] | None:
+    if regime == "ours":
+        return None
+    return dict.fromkeys(turn.predicted if regime == "every-non-null" else schema, Operation.UPDATE)
+
+
+def _timed(predictor: Predictor, given: TurnInput, operations: Mapping[str, Operation] | None) -> tuple[int, float]:
+    start = time.perf_counter()
+    (prediction,) = predictor.predict([given], operations=None if operations is None else [operations])
+    milliseconds = 1000.0 * (time.perf_counter() - start)
+    return sum(operation is Operation.UPDATE for operation in prediction.operations.values()), milliseconds
+
+
+def _regime(name: str, timed: Sequence[tuple[int, float]]) -> Regime:
+    times = [milliseconds for _, milliseconds in timed]
+    return Regime(
+        name=name,
+        turns=len(timed),
+        generated=Spread.of([count for count, _ in timed]),
+        milliseconds=Milliseconds(min(times), fmean(times), max(times)),
+    )

@@ -1,0 +1,97 @@
+"""The paper's error analysis (section 6.2): the truth in place of each part, in all eight combinations.
+
+From the accuracies follow relative error rates, the shares of the error that come from operations and from values,
+and how many times the error grows because predicted states are fed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from somdst.dialogue import Dialogue
+from somdst.evaluate.metrics import joint_goal_accuracy
+from somdst.evaluate.run import ORACLES, DialogueRun, Oracles, run
+from somdst.prediction import Predictor
+
+COMBINATIONS: tuple[Oracles, ...] = tuple(
+    frozenset(chosen) for size in range(len(ORACLES) + 1) for chosen in combinations(ORACLES, size)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Of the error without oracles, in percent: what each part is responsible for at most and at least."""
+
+    operations_most: float
+    operations_least: float
+    values_most: float
+    values_least: float
+    both: float
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGroup:
+    """Four joint goal accuracies with the same kind of previous state, predicted or gold."""
+
+    none: float
+    values: float
+    operations: float
+    operations_values: float
+
+    def relative_error(self, accuracy: float) -> float:
+        """The error in percent of the error without oracles."""
+        return 100.0 * (100.0 - accuracy) / (100.0 - self.none) if self.none < 100.0 else 0.0
+
+    def shares(self) -> Shares:
+        """What gold values do not mend comes from operations; what gold operations do not mend comes from values."""
+        operations, values = self.relative_error(self.values), self.relative_error(self.operations)
+        both = operations + values - 100.0 if self.none < 100.0 else 0.0
+        return Shares(operations, operations - both, values, values - both, both)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnalysis:
+    accuracy: Mapping[frozenset[str], float]
+    """Joint goal accuracy of each combination of oracles."""
+
+    def group(self, *, gold_state: bool) -> ErrorGroup:
+        state = ["state"] if gold_state else []
+        parts: tuple[list[str], ...] = ([], ["values"], ["operations"], ["operations", "values"])
+        return ErrorGroup(*(self.accuracy[frozenset(state + chosen)] for chosen in parts))
+
+    @property
+    def propagation(self) -> float:
+        """How many times the error grows when predicted states are fed instead of gold ones."""
+        with_gold = 100.0 - self.accuracy[frozenset({"state"})]
+        return (100.0 - self.accuracy[frozenset()]) / with_gold if with_gold else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "joint_goal_accuracy": {
+                ",".join(o for o in ORACLES if o in chosen) or "none": round(value, 4)
+                for chosen, value in self.accuracy.items()
+            },
+            "propagation": round(self.propagation, 4),
+        }
+
+
+def analyse_errors(
+    predictor: Predictor,
+    dialogues: Sequence[Dialogue],
+    *,
+    predicted: Sequence[DialogueRun] | None = None,
+    batch_size: int = 64,
+    progress: Callable[[int], None] | None = None,
+) -> ErrorAnalysis:
+    """Run all combinations; `predicted` are the runs without oracles, where they are there already."""
+    accuracy: dict[frozenset[str], float] = {}
+    for oracle in COMBINATIONS:
+        if not oracle and predicted is not None:
+            runs = predicted
+        else:
+            runs = run(predictor, dialogues, oracle=oracle, batch_size=batch_size, progress=progress)
+        accuracy[frozenset(oracle)] = joint_goal_accuracy(runs)
+    return ErrorAnalysis(accuracy)

@@ -1,0 +1,109 @@
+"""Predictions in a file, to be measured again and compared: `save` and `load`.
+
+JSON lines: the first line tells the model, the corpus, the operation set and the schema; then one dialogue a line.
+Evidence is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from somdst.corpora.files import parse_json, reading, replacing
+from somdst.dialogue import Turn
+from somdst.errors import CorpusError, SomdstError
+from somdst.evaluate.run import DialogueRun, TurnRun
+from somdst.operations import Operation, OperationSet
+from somdst.prediction import Prediction, SlotPrediction
+from somdst.schema import Schema
+from somdst.state import State, value_from_json, value_to_json
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    model: str
+    corpus: str
+    schema: Schema
+    operation_set: OperationSet
+    runs: tuple[DialogueRun, ...]
+
+
+def save(path: str | Path, saved: Saved) -> None:
+    """Write the file all or not at all."""
+    header = {
+        "somdst_predictions": VERSION,
+        "model": saved.model,
+        "corpus": saved.corpus,
+        "operation_set": saved.operation_set.name,
+        "schema": saved.schema.to_json(),
+    }
+    with replacing(Path(path)) as stream:
+        for line in (header, *map(_run_to_json, saved.runs)):
+            stream.write(json.dumps(line).encode() + b"\n")
+
+
+def load(path: str | Path) -> Saved:
+    path = Path(path)
+    with reading(path) as stream:
+        lines = [parse_json(line, f"{path}, line {number}") for number, line in enumerate(stream, start=1)]
+    header = lines[0] if lines else None
+    if not isinstance(header, dict) or header.get("somdst_predictions") != VERSION:
+        raise CorpusError(f"{path} holds no saved predictions: write some with `somdst evaluate --save {path.name}`.")
+    try:
+        return Saved(
+            model=str(header["model"]),
+            corpus=str(header["corpus"]),
+            schema=Schema.from_json(header["schema"]),
+            operation_set=OperationSet.named(header["operation_set"]),
+            runs=tuple(_run_from_json(line) for line in lines[1:]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, SomdstError) as error:
+        raise CorpusError(f"The predictions in {path} are damaged ({error}): save them again.") from error
+
+
+def _run_to_json(run: DialogueRun) -> dict[str, Any]:
+    return {"id": run.id, "turns": [_turn_to_json(turn) for turn in run.turns]}
+
+
+def _turn_to_json(turn: TurnRun) -> dict[str, Any]:
+    return {
+        "system": turn.turn.system,
+        "user": turn.turn.user,
+        "domain": turn.turn.domain,
+        "fed": turn.fed.to_json(),
+        "predicted": turn.predicted.to_json(),
+        "gold": turn.gold.to_json(),
+        "slots": {slot: _slot_to_json(predicted) for slot, predicted in turn.prediction.slots.items()},
+        "carryover": {slot: round(p, 4) for slot, p in turn.prediction.carryover.items()},
+        "predicted_domain": turn.prediction.domain,
+    }
+
+
+def _slot_to_json(predicted: SlotPrediction) -> dict[str, Any]:
+    value = None if predicted.value is None else value_to_json(predicted.value)
+    return {"operation": str(predicted.operation), "probability": predicted.probability, "value": value}
+
+
+def _run_from_json(data: Any) -> DialogueRun:
+    return DialogueRun(data["id"], tuple(_turn_from_json(turn) for turn in data["turns"]))
+
+
+def _turn_from_json(data: Any) -> TurnRun:
+    gold = State.from_json(data["gold"])
+    slots = {slot: _slot_from_json(entry) for slot, entry in data["slots"].items()}
+    return TurnRun(
+        turn=Turn(data["system"], data["user"], gold, data["domain"]),
+        fed=State.from_json(data["fed"]),
+        prediction=Prediction(slots, data["carryover"], data["predicted_domain"]),
+        predicted=State.from_json(data["predicted"]),
+        gold=gold,
+    )
+
+
+def _slot_from_json(data: Any) -> SlotPrediction:
+    value = None if data["value"] is None else value_from_json(data["value"])
+    return SlotPrediction(Operation(data["operation"]), float(data["probability"]), value)

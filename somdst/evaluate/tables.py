@@ -1,0 +1,77 @@
+"""`Table`: what is shown of a measurement, once, in the terminal, in Markdown and in HTML alike.
+
+Cells stay values until they are rendered: numbers with a fraction get two digits, counts get commas, a missing figure
+is a dash, and True is a tick. Which tables there are is `paper_tables.py`'s concern.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+Cell = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    name: str
+    """A short key, the same in JSON."""
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def numeric(self, column: int) -> bool:
+        """Right-aligned: every cell that is there is a number."""
+        cells = [row[column] for row in self.rows if row[column] is not None]
+        return bool(cells) and all(isinstance(cell, (int, float)) for cell in cells)
+
+    def to_markdown(self) -> str:
+        align = ["--:" if self.numeric(i) else ":--" for i in range(len(self.columns))]
+        lines = [f"### {self.title}", "", _line(self.columns), _line(align)]
+        lines += [_line([shown(cell).replace("|", "\\|") for cell in row]) for row in self.rows]
+        return "\n".join([*lines, *(["", self.note] if self.note else [])])
+
+    def to_html(self) -> str:
+        kinds = [' class="number"' if self.numeric(i) else "" for i in range(len(self.columns))]
+        head = "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in zip(self.columns, kinds, strict=True))
+        body = "".join(f"<tr{_emphasis(row)}>{_cells(row, kinds)}</tr>" for row in self.rows)
+        note = f"<figcaption>{escape(self.note)}</figcaption>" if self.note else ""
+        return (
+            f'<figure class="table" id="{self.name}"><h3>{escape(self.title)}</h3>'
+            f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}</figure>"
+        )
+
+
+def shown(cell: Cell) -> str:
+    """
+    >>> shown(53.0), shown(7368), shown(None), shown(True), shown(False)
+    ('53.00', '7,368', '–', '✓', '')
+    """
+    match cell:
+        case None:
+            return "–"
+        case bool():
+            return "✓" if cell else ""
+        case float():
+            return f"{cell:,.2f}"
+        case int():
+            return f"{cell:,}"
+        case _:
+            return cell
+
+
+def _line(cells: Any) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cells(row: tuple[Cell, ...], kinds: list[str]) -> str:
+    return "".join(f"<td{kind}>{escape(shown(cell))}</td>" for cell, kind in zip(row, kinds, strict=True))
+
+
+def _emphasis(row: tuple[Cell, ...]) -> str:
+    return ' class="ours"' if str(row[0]).startswith("this model") else ""
