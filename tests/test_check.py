@@ -110,7 +110,7 @@ def test_bad_lines_are_findings_and_the_rest_is_read(tmp_path: Path) -> None:
     report = checked(path)
     assert [finding.place.line for finding in found(report, Kind.UNREADABLE)] == [2, 3, 4]
     assert report.dialogues == 1 and report.harmful
-    assert "turn 1" in report.findings[0].message
+    assert report.findings[0].message.startswith("this line (dialogue x), turn 1")
 
 
 def test_same_id_domain_and_never_filled(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 import typer
 
 from somdst import __version__
+from somdst.cli import analyze, compare, data, evaluate
 from somdst.errors import SomdstError
 
 app = typer.Typer(
@@ -28,6 +29,12 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
     if version:
         typer.echo(__version__)
         raise typer.Exit
+
+
+app.add_typer(data.app, name="data")
+app.command()(evaluate.evaluate)
+app.command()(analyze.analyze)
+app.command()(compare.compare)
 
 
 def main() -> None:

