@@ -107,7 +107,8 @@ def test_references_and_yes_are_no_surprise(tmp_path: Path) -> None:
 def test_bad_lines_are_findings_and_the_rest_is_read(tmp_path: Path) -> None:
     path = written(tmp_path / "own.jsonl", [GOOD])
     path.write_bytes(path.read_bytes() + b'{"id": "x", "turns": [{"user": 3}]}\n\xff\n{"id": 7}\n')
-    report = checked(path)
+    sources = (Source(Place(str(path), number), dialogue) for number, dialogue in read_lines(path))
+    report = check(sources, schema=SCHEMA)
     assert [finding.place.line for finding in found(report, Kind.UNREADABLE)] == [2, 3, 4]
     assert report.dialogues == 1 and report.harmful
     assert report.findings[0].message.startswith("this line (dialogue x), turn 1")
