@@ -13,6 +13,7 @@ from somdst.evaluate.calibration import Calibration
 from somdst.evaluate.efficiency import Batching, Efficiency, Regime
 from somdst.evaluate.error_analysis import ErrorAnalysis, ErrorGroup
 from somdst.evaluate.metrics import Metrics, Spread
+from somdst.evaluate.perturbed import Perturbed
 from somdst.evaluate.tables import Cell, Table
 from somdst.operations import Operation
 from somdst.schema import Schema
@@ -196,12 +197,12 @@ def hardest_slots(metrics: Metrics, *, count: int = 10) -> Table:
     return Table("hardest_slots", "The hardest slots", columns, rows)
 
 
-def perturbations(baseline: Metrics, perturbed: Sequence[tuple[str, int, Metrics]]) -> Table:
-    """`perturbed`: kind, number of turns whose text it changed, and what was measured."""
+def perturbations(baseline: Metrics, perturbed: Sequence[Perturbed]) -> Table:
     rows: list[tuple[Cell, ...]] = [("as typed", 0, baseline.joint_goal_accuracy, 0.0, _update_f1(baseline))]
-    for kind, changed, metrics in perturbed:
-        cost = metrics.joint_goal_accuracy - baseline.joint_goal_accuracy
-        rows.append((kind, changed, metrics.joint_goal_accuracy, cost, _update_f1(metrics)))
+    for row in perturbed:
+        accuracy = row.metrics.joint_goal_accuracy
+        cost = accuracy - baseline.joint_goal_accuracy
+        rows.append((row.kind, row.turns_changed, accuracy, cost, _update_f1(row.metrics)))
     columns = ("kind", "turns changed", "joint accuracy", "difference", "update F1")
     return Table("perturbations", "How people type", columns, tuple(rows))
 

@@ -1,0 +1,149 @@
+"""The paper's arithmetic on the paper's numbers, and each analysis on a predictor that errs."""
+
+from pathlib import Path
+
+import pytest
+
+from somdst.errors import CorpusError
+from somdst.evaluate import paper_tables, published
+from somdst.evaluate.analysis import analyse, cost
+from somdst.evaluate.comparison import compare
+from somdst.evaluate.efficiency import measure_efficiency
+from somdst.evaluate.error_analysis import ErrorAnalysis
+from somdst.evaluate.metrics import Spread, measure
+from somdst.evaluate.run import run
+from somdst.evaluate.saved import Saved, load, save
+from somdst.evaluate.tables import Table, shown
+from somdst.operations import FOUR
+from somdst.schema import Schema
+
+from .noisy import SCHEMA, NoisyPredictor, dialogues
+
+DIALOGUES = dialogues(40)
+
+
+def test_the_papers_shares_follow_from_its_accuracies() -> None:
+    theirs = ErrorAnalysis(published.ORACLES)
+    group = theirs.group(gold_state=False)
+    shares = group.shares()
+    assert round(group.relative_error(group.values), 2) == 92.85
+    assert round(group.relative_error(group.operations), 2) == 21.60
+    assert (round(shares.operations_least, 2), round(shares.values_least, 2)) == (78.40, 7.15)
+    assert round(shares.both, 2) == 14.45
+    assert round(theirs.propagation, 2) == 2.47
+    gold = theirs.group(gold_state=True).shares()
+    assert (round(gold.operations_least, 2), round(gold.values_most, 2)) == (80.37, 19.63)
+
+
+def test_a_perfect_model_has_no_error_to_share() -> None:
+    done = analyse(NoisyPredictor(DIALOGUES), DIALOGUES, timed_turns=5)
+    assert done.errors.propagation == 1.0
+    assert done.errors.group(gold_state=False).shares().both == 0.0
+
+
+def test_an_analysis_holds_everything_and_reports_its_progress() -> None:
+    noisy = NoisyPredictor(DIALOGUES, noise=0.3)
+    steps: list[int] = []
+    done = analyse(noisy, DIALOGUES, timed_turns=12, progress=steps.append)
+    turns = sum(len(dialogue.turns) for dialogue in DIALOGUES)
+    assert sum(steps) == cost(turns, timed_turns=12)
+    assert done.errors.accuracy[frozenset()] == done.metrics.joint_goal_accuracy
+    assert done.errors.propagation > 1.0
+    assert done.batching.turns <= turns and done.batching.times_faster > 0
+    data = done.to_json()
+    assert data["error_analysis"]["joint_goal_accuracy"]["operations,values"] == 100.0
+    assert {"efficiency", "batching", "calibration", "joint_goal_accuracy"} <= set(data)
+
+
+def test_regimes_are_run_for_real() -> None:
+    noisy = NoisyPredictor(DIALOGUES)
+    runs = run(noisy, DIALOGUES)
+    noisy.generated = 0
+    measured = measure_efficiency(noisy, runs, to_generate=Spread(0, 1.0, 1), turns=10_000)
+    ours, filled, every = measured.regimes
+    turns = sum(len(done.turns) for done in runs)
+    assert every.turns == turns and every.generated == Spread(4, 4.0, 4)
+    assert filled.generated == measured.filled == Spread.of([len(t.predicted) for done in runs for t in done.turns])
+    assert ours.generated.mean < filled.generated.mean < every.generated.mean
+    warm_up = 3
+    generated = sum(regime.generated.mean * turns for regime in measured.regimes)
+    assert generated <= noisy.generated <= generated + warm_up
+
+
+def test_tables_stand_beside_the_papers_only_where_the_slots_are_the_papers() -> None:
+    done = analyse(NoisyPredictor(DIALOGUES, noise=0.3), DIALOGUES, timed_turns=5)
+    assert paper_tables.comparable(Schema.multiwoz()) and not paper_tables.comparable(SCHEMA)
+    for paper in (True, False):
+        errors = paper_tables.error_analysis(done.errors, paper=paper)
+        assert len(errors.rows) == 8 and len(errors.columns) == (7 if paper else 5)
+        assert ("2.47" in paper_tables.error_shares(done.errors, paper=paper).note) is paper
+    complexity = paper_tables.complexity(done.efficiency)
+    (every,) = [row for row in complexity.rows if row[0] == "this model, every slot (as TRADE)"]
+    assert every[1:8] == ("Ω(J)", "O(J)", 4, 4, 4, 4.0, 4)
+    assert paper_tables.joint_goal(done.metrics).rows[-1][2] == done.metrics.joint_goal_accuracy
+    assert len(paper_tables.efficiency(done.efficiency, done.metrics, paper=True).rows) == 9
+
+
+def test_a_table_renders_everywhere() -> None:
+    table = Table("t", "A <b>", ("name", "count"), (("this model | x", 1234), ("<i>", None)), "note & so on")
+    assert table.to_markdown().splitlines()[2:5] == [
+        "| name | count |",
+        "| :-- | --: |",
+        "| this model \\| x | 1,234 |",
+    ]
+    assert (
+        "&lt;i&gt;" in table.to_html()
+        and "note &amp; so on" in table.to_html()
+        and '<tr class="ours">' in table.to_html()
+    )
+    assert table.to_json() == [{"name": "this model | x", "count": 1234}, {"name": "<i>", "count": None}]
+    assert shown(2.0) == "2.00"
+
+
+def test_saved_predictions_come_back_as_they_were(tmp_path: Path) -> None:
+    noisy = NoisyPredictor(DIALOGUES, noise=0.3)
+    saved = Saved("noisy", "some", SCHEMA, FOUR, tuple(run(noisy, DIALOGUES)))
+    save(tmp_path / "p.jsonl.gz", saved)
+    loaded = load(tmp_path / "p.jsonl.gz")
+    assert loaded.schema == SCHEMA and loaded.model == "noisy"
+    assert loaded.runs == saved.runs
+    measured = [measure(runs, schema=SCHEMA, operation_set=FOUR) for runs in (saved.runs, loaded.runs)]
+    assert measured[0] == measured[1]
+
+
+def test_what_is_no_saved_prediction_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": "D1", "turns": []}\n')
+    with pytest.raises(CorpusError, match="somdst evaluate --save"):
+        load(path)
+    save(path, Saved("noisy", "some", SCHEMA, FOUR, tuple(run(NoisyPredictor(DIALOGUES), DIALOGUES[:2]))))
+    path.write_text(path.read_text().replace('"fed"', '"feed"'))
+    with pytest.raises(CorpusError, match="damaged"):
+        load(path)
+    with pytest.raises(CorpusError, match="Cannot read"):
+        load(tmp_path / "absent.jsonl")
+
+
+def test_a_comparison_counts_better_and_worse_turns() -> None:
+    perfect = run(NoisyPredictor(DIALOGUES), DIALOGUES)
+    noisy = run(NoisyPredictor(DIALOGUES, noise=0.4), DIALOGUES)
+    compared = compare(noisy, perfect, samples=500)
+    wrong = sum(not turn.correct for done in noisy for turn in done.turns)
+    assert len(compared.better) == wrong and not compared.worse
+    assert compared.b == 100.0 and compared.low <= compared.difference <= compared.high
+    assert compared.clear and compared.low > 0
+    back = compare(perfect, noisy, samples=500)
+    assert back.difference == -compared.difference and len(back.worse) == wrong and back.high < 0
+    same = compare(noisy, noisy, samples=500)
+    assert (same.low, same.high, same.clear) == (0.0, 0.0, False)
+    assert compare(noisy, perfect, samples=500, seed=0) == compared
+
+
+def test_different_dialogues_are_not_compared() -> None:
+    runs = run(NoisyPredictor(DIALOGUES), DIALOGUES)
+    with pytest.raises(CorpusError, match="no dialogue in common"):
+        compare(runs[:2], runs[2:])
+    others = dialogues(40, seed=1)
+    with pytest.raises(CorpusError, match="other labels"):
+        compare(runs, run(NoisyPredictor(others), others))
+    assert compare(runs[:5], runs, samples=200).dialogues == 5

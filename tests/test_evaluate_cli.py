@@ -1,0 +1,125 @@
+"""The measuring commands, on a predictor that errs in place of a model's folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from somdst.cli.main import app
+from somdst.corpora import write_dialogues
+from somdst.errors import CorpusError, InputError, SomdstError
+from somdst.prediction import TurnInput
+
+from .noisy import NoisyPredictor, dialogues
+
+DIALOGUES = dialogues(30)
+
+
+class ByPlace(NoisyPredictor):
+    """Finds its gold by the words that no perturbation changes: the dialogue's and the turn's number."""
+
+    def _one(self, given: TurnInput, wanted: Any) -> Any:
+        key = _place(given.turn.user)
+        system, user = next(known for known in self._gold if _place(known[1]) == key)
+        return super()._one(TurnInput(None, type(given.turn)(system, user), given.state), wanted)
+
+
+def _place(text: str) -> tuple[str, ...]:
+    words = text.lower().replace(":", "").split()
+    return words[0], words[2]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    write_dialogues(path, DIALOGUES)
+    noise = {"good": 0.05, "bad": 0.4}
+    monkeypatch.setattr("somdst.cli.open_model.open_predictor", lambda name, **_: ByPlace(DIALOGUES, noise=noise[name]))
+    return path
+
+
+def somdst(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if isinstance(result.exception, SomdstError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_evaluate_prints_one_json_object(corpus: Path) -> None:
+    data = json.loads(somdst("evaluate", "bad", corpus, "--json"))
+    assert 0 < data["joint_goal_accuracy"] < 100
+    assert data["turns"] == sum(len(dialogue.turns) for dialogue in DIALOGUES)
+    assert {"slot_accuracy", "slot_f1", "domains", "operations", "by_turn", "turns_per_second", "calibration"} <= set(
+        data
+    )
+    limited = json.loads(somdst("evaluate", "bad", corpus, "--json", "--limit", 3, "--oracle", "operations,values"))
+    assert limited["joint_goal_accuracy"] == 100.0 and limited["dialogues"] == 3
+
+
+def test_evaluate_prints_tables(corpus: Path) -> None:
+    text = somdst("evaluate", "bad", corpus)
+    for part in (
+        "joint goal accuracy",
+        "Accuracy by domain",
+        "State operations",
+        "The hardest slots",
+        "turns a second",
+    ):
+        assert part in text
+
+
+def test_perturbations_are_measured_one_by_one(corpus: Path) -> None:
+    data = json.loads(somdst("evaluate", "good", corpus, "--json", "--perturb", "lowercase"))
+    assert list(data["perturbations"]) == ["lowercase"]
+    assert data["perturbations"]["lowercase"]["turns_changed"] == data["turns"]
+    everything = json.loads(somdst("evaluate", "good", corpus, "--json", "--perturb", "all"))
+    assert len(everything["perturbations"]) == 6
+    assert everything["perturbations"]["lowercase"]["joint_goal_accuracy"] == data["joint_goal_accuracy"]
+    assert "change-of-mind" in somdst("evaluate", "good", corpus, "--perturb", "change-of-mind")
+
+
+def test_wrong_options_are_named_before_any_work(corpus: Path) -> None:
+    with pytest.raises(InputError, match="no oracle"):
+        somdst("evaluate", "good", corpus, "--oracle", "truth")
+    with pytest.raises(InputError, match="no perturbation"):
+        somdst("evaluate", "good", corpus, "--perturb", "noise")
+    with pytest.raises(InputError, match="no split"):
+        somdst("evaluate", "good", corpus, "--split", "valid")
+    with pytest.raises(CorpusError):
+        somdst("evaluate", "good", corpus.with_name("absent.jsonl"))
+
+
+def test_an_engine_that_is_not_there_is_named() -> None:
+    from somdst.cli.open_model import open_predictor
+
+    with pytest.raises(InputError, match='Did you mean "torch"'):
+        open_predictor("default", engine="torhc")
+    with pytest.raises(InputError, match="no precision"):
+        open_predictor("default", precision="int4")
+
+
+def test_analyze(corpus: Path) -> None:
+    data = json.loads(somdst("analyze", "bad", corpus, "--json", "--timed-turns", 5))
+    assert len(data["error_analysis"]["joint_goal_accuracy"]) == 8
+    text = somdst("analyze", "bad", corpus, "--timed-turns", 5)
+    for part in ("Error analysis", "Where the error comes from", "times as large", "Inference time", "batches"):
+        assert part in text
+
+
+def test_saved_predictions_are_compared(corpus: Path, tmp_path: Path) -> None:
+    for model in ("bad", "good"):
+        somdst("evaluate", model, corpus, "--save", tmp_path / f"{model}.jsonl")
+    data = json.loads(somdst("compare", tmp_path / "bad.jsonl", tmp_path / "good.jsonl", "--json"))
+    assert data["difference"] > 0 and data["interval"][0] > 0
+    assert len(data["better"]) > len(data["worse"])
+    text = somdst("compare", tmp_path / "bad.jsonl", tmp_path / "good.jsonl", "--show", 2)
+    assert "clearly better" in text and "instead of" in text
+    assert "no clear difference" in somdst("compare", tmp_path / "bad.jsonl", tmp_path / "bad.jsonl")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "analyze", "compare"])
+def test_help_has_an_example(command: str) -> None:
+    assert f"somdst {command} " in " ".join(somdst(command, "--help").split())
