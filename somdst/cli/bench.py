@@ -1,0 +1,75 @@
+"""`somdst bench`: measure speed on this machine. One command a thing that is measured."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from somdst.bench.data import Rate
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Measure speed on this machine.")
+
+
+@app.command()
+def data(
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A file, folder or zip; or `synthetic`.")],
+    repeats: Annotated[int, typer.Option(min=1, help="How often each thing is measured; the median counts.")] = 5,
+    turns: Annotated[int, typer.Option(min=1, help="Most turns to encode.")] = 10_000,
+    schema: Annotated[str | None, typer.Option(help="A schema file, or `multiwoz`.")] = None,
+    tokenizer: Annotated[Path | None, typer.Option(help="A tokenizer.json or model folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")] = False,
+) -> None:
+    """Turns a second of reading a corpus and deriving operations, and of encoding, on one core.
+
+    Example: `somdst bench data multiwoz-2.1/train.jsonl.xz`
+    """
+    from somdst.cli.data_parts import notices
+
+    with notices.status(f"measuring {repeats} times"):
+        rates = _measure_data(corpus, schema, tokenizer, repeats=repeats, turns=turns)
+    if as_json:
+        typer.echo(json.dumps({"corpus": corpus} | {rate.name.replace(" ", "_"): rate.to_json() for rate in rates}))
+    else:
+        _show(rates)
+
+
+def _measure_data(corpus: str, schema: str | None, tokenizer: Path | None, *, repeats: int, turns: int) -> list[Rate]:
+    from somdst.bench.data import measure_encoding, measure_reading, turn_inputs
+    from somdst.cli.data_parts import normalisation_for, notices, schema_for
+    from somdst.cli.lengths import find_tokenizer
+    from somdst.config import ModelConfig
+    from somdst.corpora import open_corpus
+    from somdst.encoding import Encoder
+
+    opened = open_corpus(corpus)
+    slots = schema_for(schema, [opened])
+    rates = [measure_reading(lambda: open_corpus(corpus), repeats=repeats)]
+    pieces = find_tokenizer(tokenizer)
+    if pieces is None:
+        notices.print("Encoding is not measured: give a tokenizer.json with --tokenizer.")
+        return rates
+    inputs = turn_inputs(opened, most=turns)
+    for layout in ("compact", "paper"):
+        config = ModelConfig.model_validate({"layout": layout, "normalisation": normalisation_for(slots)})
+        make = partial(Encoder, pieces, slots, config)
+        rates.append(measure_encoding(f"encoding {layout}", make, inputs, repeats=repeats))
+    return rates
+
+
+def _show(rates: list[Rate]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption="median of the repeats, one core", caption_justify="left")
+    for title, justify in (("", "left"), ("turns", "right"), ("turns/s", "right"), ("turns/processor second", "right")):
+        table.add_column(title, justify=justify)  # type: ignore[arg-type]
+    for rate in rates:
+        numbers = (rate.turns, rate.turns_per_second, rate.turns_per_processor_second)
+        table.add_row(rate.name, *(f"{number:,.0f}" for number in numbers))
+    Console(highlight=False).print(table)
