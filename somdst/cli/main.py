@@ -11,7 +11,7 @@ import sys
 import typer
 
 from somdst import __version__
-from somdst.cli import analyze, compare, data, evaluate
+from somdst.cli import analyze, bench, compare, data, evaluate, serve
 from somdst.errors import SomdstError
 
 app = typer.Typer(
@@ -32,9 +32,11 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
 
 
 app.add_typer(data.app, name="data")
+app.add_typer(bench.app, name="bench")
 app.command()(evaluate.evaluate)
 app.command()(analyze.analyze)
 app.command()(compare.compare)
+app.command()(serve.serve)
 
 
 def main() -> None:

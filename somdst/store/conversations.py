@@ -168,10 +168,12 @@ class Store:
             raise NotFound(f"The conversation {conversation} has no entry {version}.")
         return Entry.from_json(json.loads(text))
 
-    def find_key(self, tenant: str, key: Key) -> Repeated | None:
-        """What the request with this key did, if it was done before."""
+    def find_keys(self, wanted: Sequence[tuple[str, Key]]) -> list[Repeated | KeyReused | None]:
+        """For each tenant's key what the request with it did, None where it was not done before."""
+        if not wanted:
+            return []
         with self.database.read() as connection:
-            return _find_key(connection, tenant, key)
+            return _find_keys(connection, wanted)
 
     def ping(self) -> None:
         """Raises `Unavailable` where the database does not answer."""
@@ -185,16 +187,13 @@ class Store:
         now = self.clock()
         record = Record(secrets.token_hex(16), tenant, subject, now, now, self._expiry(now), EMPTY)
         with self.database.write() as connection:
-            repeated = _find_key(connection, tenant, key) if key else None
-            if repeated is None:
-                connection.execute(insert(conversations).values(_row(record)))
-                if key is None or _claim_keys(connection, [(tenant, key, record.id, 0)], now):
-                    return record
-                connection.rollback()
-        if repeated is None and key is not None:  # another process used the key at the same moment
-            repeated = self.find_key(tenant, key)
-        if repeated is None:
-            raise Conflict("The same request is being handled by another process: try again.")
+            connection.execute(insert(conversations).values(_row(record)))
+            if key is None or _claim_keys(connection, [(tenant, key, record.id, 0)], now):
+                return record
+            repeated = _repeat(connection, tenant, key)
+            connection.execute(delete(conversations).where(conversations.c.id == record.id))
+        if isinstance(repeated, StoreError):
+            raise repeated
         return self.read(tenant, repeated.conversation)
 
     def append(self, write: Write) -> Snapshot:
@@ -229,7 +228,7 @@ class Store:
             for i in accepted:
                 outcomes[i] = writes[i].after
             for i, write in enumerate(writes):
-                outcomes[i] = outcomes[i] or _repeat(connection, write)
+                outcomes[i] = outcomes[i] or _repeat(connection, write.tenant, write.key)
         return [outcome for outcome in outcomes if outcome is not None]
 
     def _lock(self, connection: Connection, ids: set[str]) -> dict[tuple[str, str], int]:
@@ -361,15 +360,18 @@ def _not_found(conversation: str) -> NotFound:
     return NotFound(f"There is no conversation {conversation}: it was never made, was erased or has expired.")
 
 
-def _find_key(connection: Connection, tenant: str, key: Key) -> Repeated | None:
-    table = idempotency_keys.c
-    row = connection.execute(
-        select(table.fingerprint, table.conversation, table.version).where(table.tenant == tenant, table.key == key.key)
-    ).one_or_none()
+def _find_keys(connection: Connection, wanted: Sequence[tuple[str, Key]]) -> list[Repeated | KeyReused | None]:
+    pairs = tuple_(idempotency_keys.c.tenant, idempotency_keys.c.key)
+    query = select(idempotency_keys).where(pairs.in_([(tenant, key.key) for tenant, key in wanted]))
+    rows = {(row.tenant, row.key): row for row in connection.execute(query)}
+    return [_repeated(rows.get((tenant, key.key)), key) for tenant, key in wanted]
+
+
+def _repeated(row: Row[Any] | None, key: Key) -> Repeated | KeyReused | None:
     if row is None:
         return None
     if row.fingerprint != key.fingerprint:
-        raise KeyReused("This Idempotency-Key was used before for another request: use a new key for each request.")
+        return KeyReused("This Idempotency-Key was used before for another request: use a new key for each request.")
     return Repeated(row.conversation, row.version)
 
 
@@ -398,14 +400,10 @@ def _claim_keys(
     return {(row.tenant, row.key) for row in connection.execute(statement)}
 
 
-def _repeat(connection: Connection, write: Write) -> Repeated | StoreError:
+def _repeat(connection: Connection, tenant: str, key: Key | None) -> Repeated | StoreError:
     """What an earlier request with the same key did."""
-    assert write.key is not None
-    try:
-        repeated = _find_key(connection, write.tenant, write.key)
-    except KeyReused as error:
-        return error
-    return repeated or Conflict("The same request is being handled by another process: try again.")
+    found = _find_keys(connection, [(tenant, key)])[0] if key else None
+    return found or Conflict("The same request is being handled by another process: try again.")
 
 
 def _record(row: Row[Any]) -> Record:

@@ -157,4 +157,5 @@ def _sentence(message: str) -> str:
         return "The database has no space left: free some, then try again; nothing was written."
     if "locked" in message:
         return "The database is locked by another process: try again in a moment; nothing was written."
-    return "The database cannot be reached: try again in a moment; nothing was written."
+    # A connection can be lost after the commit was sent: then nobody knows, and only the same key is safe.
+    return "The database cannot be reached: try again in a moment, with the same Idempotency-Key if there was one."

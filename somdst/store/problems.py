@@ -26,4 +26,4 @@ class Full(StoreError):
 
 
 class Unavailable(StoreError):
-    """The database cannot be reached, is locked for too long or has no space left. Nothing was written."""
+    """The database cannot be reached, is locked for too long or has no space left."""

@@ -1,0 +1,118 @@
+"""`somdst serve`: the HTTP service and its page."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from somdst.errors import InputError
+
+if TYPE_CHECKING:
+    from somdst.service.settings import Settings
+    from somdst.tracker import Tracker
+
+
+def serve(
+    model: Annotated[str, typer.Option(help="Model folder or name.")] = "default",
+    database: Annotated[
+        str, typer.Option(envvar="SOMDST_DATABASE", help="SQLite file, or a URL such as postgresql://user@host/name.")
+    ] = "somdst.sqlite",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    keys: Annotated[
+        Path | None, typer.Option(help="File with one `tenant:key` a line; or set SOMDST_API_KEYS.")
+    ] = None,
+    insecure: Annotated[bool, typer.Option(help="Listen beyond loopback without API keys.")] = False,
+    schema: Annotated[Path | None, typer.Option(help="Schema with fewer slots or closed lists of values.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Hold back writes less probable than this.")
+    ] = None,
+    other: Annotated[
+        list[str] | None, typer.Option(help="NAME=FOLDER of a model to replay stored conversations under.")
+    ] = None,
+    retention_days: Annotated[
+        float | None, typer.Option(min=0, help="Erase conversations so long after their last change.")
+    ] = None,
+    max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one model run; 1: no batching.")] = 32,
+    max_turns: Annotated[int, typer.Option(min=1, help="Turns under way before the answer is 503.")] = 256,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the model.")] = None,
+    log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
+    log_level: Annotated[str, typer.Option(help="info, or warning for no line a request.")] = "info",
+    openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI file and exit.")] = False,
+) -> None:
+    """Serve conversations over HTTP, with a page to watch the memory.
+
+    Example: `somdst serve --port 8000`, then open http://127.0.0.1:8000.
+    """
+    from somdst.service.app import create_app, describe
+    from somdst.service.keys import load_keys
+    from somdst.service.server import bind
+    from somdst.service.server import serve as run
+    from somdst.service.settings import Settings
+
+    if openapi:
+        typer.echo(openapi_text(describe()), nl=False)
+        return
+    if log_level.lower() not in ("debug", "info", "warning", "error"):
+        raise InputError(f'The log level must be debug, info, warning or error, not "{log_level}".')
+    settings = Settings(
+        database=database,
+        model=model,
+        other_models=dict(_named(entry) for entry in other or ()),
+        threshold=threshold,
+        keys=load_keys(keys, os.environ),
+        retention=None if retention_days is None else timedelta(days=retention_days),
+        max_batch=max_batch,
+        max_turns=max_turns,
+        log_utterances=log_utterances,
+        any_host=insecure,
+    )
+    listener = bind(host, port, keys=settings.keys is not None, insecure=insecure)
+    _announce(settings, *listener.getsockname()[:2], insecure=insecure)
+
+    def open_tracker(path_or_name: str) -> Tracker:
+        from somdst.tracker import Tracker
+
+        return Tracker.from_pretrained(path_or_name, schema=schema, threshold=threshold, threads=threads)
+
+    run(create_app(settings, open_tracker), settings, sockets=[listener], log_level=log_level.upper())
+
+
+def openapi_text(description: object) -> str:
+    """The text of docs/openapi.json."""
+    import json
+
+    return json.dumps(description, indent=2, ensure_ascii=False) + "\n"
+
+
+def _named(entry: str) -> tuple[str, str]:
+    name, equals, folder = entry.partition("=")
+    if not equals or not name or not folder:
+        raise InputError(f'Another model is given as NAME=FOLDER, not as "{entry}".')
+    return name, folder
+
+
+def _announce(settings: Settings, host: str, port: int, *, insecure: bool) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    typer.echo(
+        f"somdst: http://{shown}:{port} (Ctrl-C stops it), conversations in {_shown(settings.database)}", err=True
+    )
+    if settings.keys is not None:
+        typer.echo(f"somdst: {len(settings.keys)} API key(s); each tenant sees its own conversations only", err=True)
+    elif insecure:
+        typer.echo("somdst: no API keys, and anybody who reaches this address can read and write everything", err=True)
+    else:
+        typer.echo("somdst: no API keys, so it listens on loopback only (see --keys)", err=True)
+
+
+def _shown(database: str) -> str:
+    """Without the password."""
+    if "://" not in database:
+        return database
+    from sqlalchemy.engine import make_url
+
+    return make_url(database).render_as_string(hide_password=True)

@@ -1,0 +1,142 @@
+"""`create_app`: the ASGI application, put together from the service, the routes and the guards before them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+
+from somdst import __version__
+from somdst.errors import SomdstError
+from somdst.service import conversations, examples, tracking, writes
+from somdst.service.core import Service
+from somdst.service.guards import Guarded, Limited, Observed, problem
+from somdst.service.models import OpenTracker
+from somdst.service.requests import answers
+from somdst.service.settings import Settings
+from somdst.service.wire import Health, Readiness
+from somdst.tracker import Tracker
+
+PAGE = Path(__file__).parent / "page"
+
+
+def create_app(settings: Settings, open_tracker: OpenTracker) -> FastAPI:
+    """The application. `open_tracker` opens a model by its folder or name, in the background."""
+    service = Service(settings, open_tracker)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        yield
+        await service.stop()
+
+    app = FastAPI(
+        title="somdst",
+        version=__version__,
+        summary="Track what a user wants over a conversation.",
+        lifespan=lifespan,
+        docs_url=None,  # FastAPI's page loads scripts from another host
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
+        middleware=[
+            Middleware(Observed, metrics=service.metrics),
+            Middleware(Guarded, settings=settings),
+            Middleware(Limited, settings=settings),
+        ],
+    )
+    app.state.service = service
+    for module in (conversations, writes, tracking):
+        app.include_router(module.router)
+    _add_monitoring(app, service)
+    _add_page(app)
+    _add_problems(app)
+    return app
+
+
+def _add_monitoring(app: FastAPI, service: Service) -> None:
+    @app.get("/healthz", tags=["monitoring"], responses=_examples(examples.HEALTH))
+    async def health() -> Health:
+        """The process is up."""
+        return Health(status="ok")
+
+    @app.get("/readyz", tags=["monitoring"], responses=_examples(examples.READY, 503))
+    async def ready() -> Readiness:
+        """The model is loaded and the database answers; if not, 503 with the reason."""
+        model = service.models.tracker.predictor.model_id
+        await asyncio.to_thread(service.store.ping)
+        return Readiness(ready=True, model=model)
+
+    @app.get("/metrics", tags=["monitoring"], response_class=Response, responses=_METRICS)
+    async def metrics() -> Response:
+        """For Prometheus."""
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+_METRICS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Prometheus' text format",
+        "content": {"text/plain": {"schema": {"type": "string"}, "example": "somdst_turns_total 12.0\n"}},
+    }
+}
+
+
+def _examples(example: object, *codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: entry for code, entry in answers(example, *codes).items() if code in (200, *codes)}
+
+
+def _add_page(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        if not (PAGE / "index.html").is_file():
+            raise HTTPException(404, "The page is not installed: use the API, which /openapi.json describes.")
+        return FileResponse(PAGE / "index.html")
+
+    app.mount("/static", StaticFiles(directory=PAGE, check_dir=False), name="static")
+
+
+def _add_problems(app: FastAPI) -> None:
+    """Every error is `{"error": "one sentence"}`."""
+
+    @app.exception_handler(SomdstError)
+    async def known(_: Request, error: SomdstError) -> Response:
+        return problem(error)
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> Response:
+        sentence = error.detail if error.detail.endswith(".") else _HTTP.get(error.status_code, f"{error.detail}.")
+        return JSONResponse({"error": sentence}, error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return JSONResponse({"error": examples.PROBLEMS[400]}, 400)
+        place = " of ".join(str(part)[:60] for part in reversed(first["loc"]))
+        sentence = f"In the request, {place}: {first['msg'][:1].lower()}{first['msg'][1:]}."
+        return JSONResponse({"error": sentence.encode("ascii", "backslashreplace").decode()}, 422)
+
+
+_HTTP = {
+    400: "The body is not valid JSON: send a JSON object.",
+    404: "There is nothing at this address: /openapi.json lists what there is.",
+    405: "This method is not allowed here: /openapi.json lists what is.",
+}
+
+
+def describe() -> dict[str, Any]:
+    """The OpenAPI description of the service, without starting one. `docs/openapi.json` is this."""
+
+    def unused(_: str) -> Tracker:
+        raise AssertionError("nothing is opened to describe a service")
+
+    return create_app(Settings(), unused).openapi()

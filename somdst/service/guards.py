@@ -1,0 +1,258 @@
+"""What stands before the routes, as plain ASGI: who asks, how much is under way, how big a body is, what was answered.
+
+From the outside in: `Observed` gives every request an id, measures and logs it, and puts the security headers on the
+answer; `Guarded` checks host and key and turns away what is too much; `Limited` reads the body within size, depth and
+time. None of them knows a route.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from somdst.errors import SomdstError
+from somdst.service.keys import LOCAL, Keys
+from somdst.service.logs import log
+from somdst.service.metrics import Metrics
+from somdst.service.problems import RETRY_AFTER, Overloaded, Refused, status_of
+from somdst.service.settings import Settings
+
+OPEN_PATHS = re.compile(r"/|/static/.*|/favicon\.ico|/healthz|/readyz|/metrics|/openapi\.json")
+"""What needs no key: the page's own files, and what a monitor asks for."""
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+SECURITY_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+def problem(error: SomdstError) -> JSONResponse:
+    """An error as an answer."""
+    status = status_of(error)
+    body: dict[str, object] = {"error": str(error)}
+    if (version := getattr(error, "version", None)) is not None:
+        body["version"] = version
+    headers = {"retry-after": str(RETRY_AFTER)} if status == 503 else {}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return JSONResponse(body, status, headers)
+
+
+class Observed:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 0
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _add_headers(MutableHeaders(scope=message), scope["path"], request_id)
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_headers)
+        except Exception as error:
+            log("failure", level=logging.ERROR, error=error, request=request_id, route=_route(scope))
+            if not status:
+                sentence = f"Something went wrong inside the service: report it with the request id {request_id}."
+                await JSONResponse({"error": sentence}, 500)(scope, receive, send_with_headers)
+        finally:
+            self._note(scope, status, time.perf_counter() - started, request_id)
+
+    def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+        route = _route(scope)
+        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        self.metrics.requests.labels(method, route, str(status)).inc()
+        self.metrics.latency.labels(route).observe(seconds)
+        log(
+            "request",
+            request=request_id,
+            method=method,
+            route=route,
+            status=status,
+            ms=round(seconds * 1000, 1),
+            tenant=scope["state"].get("tenant"),
+        )
+
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+
+
+def _route(scope: Scope) -> str:
+    """The route's template: never the path, which has ids and what anybody may type, without an end."""
+    return str(getattr(scope.get("route"), "path", "none"))
+
+
+def _add_headers(headers: MutableHeaders, path: str, request_id: str) -> None:
+    for name, value in SECURITY_HEADERS.items():
+        headers[name] = value
+    headers["x-request-id"] = request_id
+    if not path.startswith("/static/"):
+        headers.setdefault("cache-control", "no-store")
+
+
+class Guarded:
+    def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+        self.under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            self._check(scope)
+        except SomdstError as error:
+            await problem(error)(scope, receive, send)
+            return
+        self.under_way += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.under_way -= 1
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        if OPEN_PATHS.fullmatch(scope["path"]) is None:
+            scope["state"]["tenant"] = self._tenant(headers, self.settings.keys)
+        if self.settings.keys is None and not self.settings.any_host:
+            _check_origin(headers, scope["method"])
+        if self.under_way >= self.settings.max_requests and scope["path"] != "/healthz":
+            raise Overloaded(f"{self.under_way} requests are under way, the most there can be: try again in a moment.")
+
+    @staticmethod
+    def _tenant(headers: Headers, keys: Keys | None) -> str:
+        if keys is None:
+            return LOCAL
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not key.strip():
+            raise Refused(401, "This needs an API key: send it as `Authorization: Bearer KEY`.")
+        if (tenant := keys.tenant(key.strip())) is None:
+            raise Refused(401, "This API key is not known: check it, or ask whoever runs the service for one.")
+        return tenant
+
+
+def _check_origin(headers: Headers, method: str) -> None:
+    """Without keys any web page that a person opens could talk to the service: keep other sites out.
+
+    A site whose name was pointed at 127.0.0.1 shows in the Host header, a form or script on another site in
+    Sec-Fetch-Site, which browsers always send and pages cannot forge.
+    """
+    host = re.sub(r":\d+$", "", headers.get("host", "").lower())
+    if host not in LOOPBACK:
+        raise Refused(421, "Without API keys this service answers to localhost only: use http://127.0.0.1.")
+    if method not in ("GET", "HEAD") and headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
+        raise Refused(403, "Another web site may not use this service: open its own page instead.")
+
+
+class Limited:
+    """Reads the whole body before the route does, and refuses what is too big, too deep, too slow or no JSON."""
+
+    def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(self.settings.body_timeout):
+                body = await self._read(scope, receive)
+            if body is None:  # the client is gone, and nobody waits for an answer
+                return
+            self._check(scope, body)
+        except TimeoutError:
+            error = Refused(
+                408, f"The body did not arrive within {self.settings.body_timeout:g} seconds: send it again."
+            )
+            await _closing(problem(error))(scope, receive, send)
+            return
+        except Refused as error:
+            await _closing(problem(error))(scope, receive, send)
+            return
+        await self.app(scope, _again(body, receive), send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        length = Headers(scope=scope).get("content-length", "0")
+        if length.isdigit() and int(length) > self.settings.max_body:
+            raise self._too_big(int(length))
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self.settings.max_body:
+                raise self._too_big(size)
+            if not message.get("more_body"):
+                return b"".join(chunks)
+
+    def _too_big(self, size: int) -> Refused:
+        return Refused(413, f"The body has {size} bytes and at most {self.settings.max_body} are read: send less.")
+
+    def _check(self, scope: Scope, body: bytes) -> None:
+        if not body:
+            return
+        kind = Headers(scope=scope).get("content-type", "").split(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Refused(415, "The body must be JSON: send it with `Content-Type: application/json`.")
+        if depth(body) > self.settings.max_depth:
+            raise Refused(400, f"The JSON is nested deeper than {self.settings.max_depth} levels: make it flatter.")
+
+
+def depth(body: bytes) -> int:
+    """How deep brackets are nested, those within strings not counted."""
+    now = deepest = 0
+    for match in _BRACKETS.finditer(body):
+        if match[0] in (b"[", b"{"):
+            now += 1
+            deepest = max(deepest, now)
+        elif match[0] in (b"]", b"}"):
+            now -= 1
+    return deepest
+
+
+def _closing(response: JSONResponse) -> JSONResponse:
+    response.headers["connection"] = "close"  # the rest of the body may still come: do not take it for a request
+    return response
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def replayed() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed

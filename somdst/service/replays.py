@@ -1,0 +1,101 @@
+"""Stored conversations again, under another model: which states would be different?
+
+What a person did (corrections, pins, answers to pending writes) is done again at the same place, because it was the
+next turn's input. Where it no longer applies, such as an answer to a question that the other model does not ask, it is
+left out. Nothing is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from somdst import edits
+from somdst.audit import snapshots
+from somdst.dialogue import Turn
+from somdst.errors import InputError
+from somdst.log import EMPTY, Entry, Snapshot, append, replay
+from somdst.state import State, Value
+from somdst.tracker import Tracker
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A slot that after a turn (the first is 1) would hold something else."""
+
+    turn: int
+    slot: str
+    stored: Value | None
+    replayed: Value | None
+
+
+@dataclass(slots=True)
+class _Rerun:
+    """One conversation on its way through the other model."""
+
+    todo: list[Entry]
+    states: list[State] = field(default_factory=list)  # as stored, after each turn
+    snapshot: Snapshot = EMPTY
+    differences: list[Difference] = field(default_factory=list)
+
+    def next_turn(self) -> Turn | None:
+        """Do what a person did, up to the next turn; None at the end."""
+        while self.todo:
+            entry = self.todo[0]
+            if entry.turn is not None:
+                return entry.turn
+            again = _again(self.snapshot, self.todo.pop(0))
+            if again is not None:
+                self.snapshot = append(self.snapshot, again)
+        return None
+
+    def take(self, after: Snapshot) -> None:
+        self.todo.pop(0)
+        self.snapshot = after
+        number = len(after.turns)
+        self.differences += compare(self.states[number - 1], after.state, turn=number)
+
+
+def rerun(tracker: Tracker, logs: Mapping[str, Sequence[Entry]]) -> dict[str, list[Difference]]:
+    """For each conversation what would be different. All go through the model side by side, one turn a run."""
+    runs = {id: _prepare(log) for id, log in logs.items()}
+    while waiting := [(run, turn) for run in runs.values() if (turn := run.next_turn()) is not None]:
+        for (run, _), result in zip(
+            waiting, tracker.step_many([(run.snapshot, turn) for run, turn in waiting]), strict=True
+        ):
+            run.take(result.snapshot)
+    return {id: run.differences for id, run in runs.items()}
+
+
+def compare(stored: State, replayed: State, *, turn: int) -> list[Difference]:
+    slots = sorted({*stored, *replayed})
+    pairs = [(slot, stored.get(slot), replayed.get(slot)) for slot in slots]
+    return [Difference(turn, slot, old, new) for slot, old, new in pairs if old != new]
+
+
+def _prepare(log: Sequence[Entry]) -> _Rerun:
+    in_force = [log[number - 1] for number in replay(log).done]
+    states = [after.state for entry, after in zip(in_force, snapshots(in_force), strict=True) if entry.turn is not None]
+    return _Rerun(in_force, states)
+
+
+def _again(snapshot: Snapshot, entry: Entry) -> Entry | None:
+    """What a person did, made anew for this snapshot."""
+    slots = [item.slot for item in entry.released if item.slot in snapshot.pending]
+    try:
+        match entry.kind:
+            case "correction":
+                values = {change.slot: change.after for change in entry.changes}
+                return edits.correct(snapshot, values, pin=bool(entry.pinned), source=entry.source)
+            case "pin":
+                return edits.pin(snapshot, entry.pinned, source=entry.source)
+            case "unpin":
+                return edits.unpin(snapshot, entry.unpinned, source=entry.source)
+            case "confirm":
+                return edits.confirm(snapshot, slots, source=entry.source) if slots else None
+            case "reject":
+                return edits.reject(snapshot, slots, source=entry.source) if slots else None
+            case _:
+                return None
+    except InputError:
+        return None

@@ -1,0 +1,100 @@
+"""Runs the application under uvicorn: where it may listen, how it stops, and how long it waits for a request's head."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from somdst.errors import InputError
+from somdst.service.keys import VARIABLE
+from somdst.service.logs import configuration
+from somdst.service.settings import Settings
+
+
+def serve(app: FastAPI, settings: Settings, *, sockets: list[socket.socket], log_level: str = "INFO") -> None:
+    """Serve until SIGINT or SIGTERM, then finish every turn that was accepted."""
+    config = uvicorn.Config(
+        app,
+        http=protocol(settings.header_timeout),
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=int(settings.shutdown_timeout),
+        h11_max_incomplete_event_size=32 * 1024,
+        log_config=configuration(level=log_level),
+    )
+    uvicorn.Server(config).run(sockets=sockets)
+
+
+def bind(host: str, port: int, *, keys: bool, insecure: bool) -> socket.socket:
+    """A socket to listen on. Without keys only loopback is allowed, unless somebody insists."""
+    if not keys and not insecure and not loopback(host):
+        raise InputError(
+            f"Without API keys the service listens on loopback only, not on {host}: give --keys FILE "
+            f"or set {VARIABLE}, or say --insecure if something else keeps strangers out."
+        )
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"Cannot listen on {host} port {port}: {reason}; choose another with --port.") from error
+    listener.set_inheritable(True)
+    return listener
+
+
+def loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def protocol(seconds: float) -> type[asyncio.Protocol]:
+    """uvicorn's HTTP, with a limit on how long the head of a request may take to arrive: else a client that sends one
+    letter a minute keeps its connection for ever."""
+
+    class ImpatientProtocol(H11Protocol):
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._timer = self.loop.call_later(seconds, self._give_up)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._answering():
+                self._cancel()
+            elif self._timer is None:  # a part of the next request's head
+                self._timer = self.loop.call_later(seconds, self._give_up)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._cancel()
+            super().connection_lost(exc)
+
+        def _answering(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _give_up(self) -> None:
+            if not self._answering():
+                self.transport.close()
+
+        def _cancel(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    return ImpatientProtocol

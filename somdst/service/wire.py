@@ -1,0 +1,383 @@
+"""What goes over the wire: the bodies of requests and answers, with the sentences and examples of the OpenAPI file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from somdst.conversation import Result
+from somdst.log import Entry, Snapshot
+from somdst.service.core import Written
+from somdst.store import Record
+from somdst.tracker import MAX_TEXT, MAX_VALUE
+
+SUBJECT = r"^[A-Za-z0-9._:@+-]{1,200}$"
+MAX_TURNS = 200
+MAX_VERSION = 1_000_000
+
+SlotName = Annotated[str, Field(max_length=200)]
+Value = Annotated[str, Field(max_length=MAX_VALUE)]
+Utterance = Annotated[str, Field(max_length=MAX_TEXT)]
+Memory = Annotated[dict[str, str], Field(description="slot to value; a slot that is absent is not known")]
+
+
+class Body(BaseModel):
+    """A request: what it does not know it refuses, so that a misspelt field is noticed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class View(BaseModel):
+    """A part of an answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+# Requests
+
+
+class Versioned(Body):
+    version: Annotated[
+        int | None,
+        Field(ge=0, le=MAX_VERSION, description="the version that was seen; 409 if the conversation has moved on"),
+    ] = None
+
+
+class Edit(Versioned):
+    source: Literal["person", "api"] = Field(
+        default="api", description="who does it: a person, or a program of its own"
+    )
+    model_config = ConfigDict(json_schema_extra={"example": {"source": "person"}})
+
+
+class NewConversation(Body):
+    subject: str | None = Field(None, pattern=SUBJECT, description="whom it is about, so that it can be erased")
+    model_config = ConfigDict(json_schema_extra={"example": {"subject": "customer-17"}})
+
+
+class TurnText(Body):
+    user: Utterance = Field("", description="what the user said")
+    system: Utterance = Field("", description="what the system said before; empty where the user spoke first")
+    model_config = ConfigDict(json_schema_extra={"example": {"user": "A cheap hotel in the north, please."}})
+
+
+class NewTurn(Versioned, TurnText):
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"system": "How can I help?", "user": "A cheap hotel in the north, please."}}
+    )
+
+
+class Correction(Edit):
+    values: dict[SlotName, Value | None] = Field(
+        min_length=1, max_length=100, description='slot to value; null deletes, "dontcare" says any will do'
+    )
+    pin: bool = Field(False, description="from now on only new evidence in a later utterance changes these slots")
+    model_config = ConfigDict(json_schema_extra={"example": {"values": {"hotel-area": "south"}, "pin": True}})
+
+
+class Slots(Edit):
+    slots: list[SlotName] = Field(min_length=1, max_length=100)
+    model_config = ConfigDict(json_schema_extra={"example": {"slots": ["hotel-area"]}})
+
+
+class NewDialogue(Body):
+    turns: list[TurnText] = Field(min_length=1, max_length=MAX_TURNS)
+    state: dict[SlotName, Value] = Field(default_factory=dict, max_length=200, description="the memory to start from")
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"turns": [{"user": "A cheap hotel in the north, please."}], "state": {}}}
+    )
+
+
+class NewReplay(Body):
+    model: str = Field(max_length=200, description="one of `other_models` of GET /v1/model")
+    conversations: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
+        None, min_length=1, max_length=100, description="which ones; without it the newest"
+    )
+    limit: int = Field(20, ge=1, le=100, description="how many of the newest, where none are named")
+    model_config = ConfigDict(json_schema_extra={"example": {"model": "candidate", "limit": 20}})
+
+
+# Answers
+
+
+class Problem(View):
+    error: str = Field(description="one sentence: what came, what was expected, what to do next")
+    version: int | None = Field(None, description="for 409: the version that the conversation has")
+    model_config = ConfigDict(json_schema_extra={"example": {"error": "There is nothing to undo."}})
+
+
+class Evidence(View):
+    source: Literal["user", "system", "previous_user", "previous_system", "older", "slot"]
+    start: int = Field(0, description="first character in that utterance, as it was typed")
+    end: int = Field(0, description="one after the last character")
+    text: str = ""
+    slot: str | None = Field(None, description='the slot that was copied, where the source is "slot"')
+
+
+class Change(View):
+    slot: str
+    operation: Literal["carryover", "delete", "dontcare", "update", "yes", "no"]
+    before: str | None
+    after: str | None
+    probability: float | None = Field(description="that the change is right; null where a person made it")
+    evidence: Evidence | None
+
+
+class Pending(Change):
+    question: str = Field(description="what to ask the user")
+    turn: int = Field(description="number of the turn that asked for the write")
+
+
+class Refused(Change):
+    reason: str
+
+
+class TurnView(View):
+    system: str
+    user: str
+
+
+class EntryView(View):
+    """One entry of the log: what happened, and all that it did."""
+
+    version: int = Field(description="the version that it made")
+    kind: Literal["turn", "correction", "pin", "unpin", "confirm", "reject", "undo", "redo"]
+    source: Literal["model", "person", "api"]
+    time: str
+    model: str | None = None
+    domain: str | None = Field(None, description="what the model says the turn is about")
+    turn: TurnView | None = None
+    changes: list[Change] = []
+    held: list[Pending] = Field([], description="writes that became pending")
+    released: list[Pending] = Field([], description="writes that are no longer pending")
+    refused: list[Refused] = []
+    pinned: list[str] = []
+    unpinned: list[str] = []
+    target: int | None = Field(None, description="for undo and redo: the entry that was taken back or done again")
+
+    @classmethod
+    def of(cls, entry: Entry, *, version: int) -> EntryView:
+        return cls.model_validate({**entry.to_json(), "version": version})
+
+
+class SnapshotView(View):
+    """A conversation at one version."""
+
+    version: int = Field(description="number of entries in the log; changes with every write")
+    state: Memory
+    pinned: list[str]
+    pending: list[Pending]
+    can_undo: bool
+    can_redo: bool
+
+
+class WrittenView(SnapshotView):
+    """The answer to a write: the memory after it, and what was done."""
+
+    id: str
+    entry: EntryView
+
+    @classmethod
+    def of(cls, written: Written) -> WrittenView:
+        snapshot = written.snapshot
+        entry = EntryView.of(written.entry, version=snapshot.version)
+        return cls.model_validate({**snapshot_fields(snapshot), "id": written.conversation, "entry": entry})
+
+
+class ConversationView(SnapshotView):
+    id: str
+    subject: str | None
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    turns: list[TurnView] = Field(description="the turns that have not been undone")
+
+    @classmethod
+    def of(cls, record: Record) -> ConversationView:
+        turns = record.snapshot.to_json()["turns"]
+        return cls.model_validate({**snapshot_fields(record.snapshot), **_record_fields(record), "turns": turns})
+
+
+class VersionView(SnapshotView):
+    id: str
+    turns: list[TurnView]
+
+    @classmethod
+    def of(cls, id: str, snapshot: Snapshot) -> VersionView:
+        turns = snapshot.to_json()["turns"]
+        return cls.model_validate({**snapshot_fields(snapshot), "id": id, "turns": turns})
+
+
+class Summary(View):
+    id: str
+    subject: str | None
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    version: int
+    turns: int = Field(description="how many turns have not been undone")
+    state: Memory
+
+    @classmethod
+    def of(cls, record: Record) -> Summary:
+        snapshot = record.snapshot
+        return cls.model_validate(
+            {
+                **_record_fields(record),
+                "version": record.version,
+                "turns": len(snapshot.turns),
+                "state": snapshot.state.to_json(),
+            }
+        )
+
+
+class PageView(View):
+    conversations: list[Summary]
+    next: str | None = Field(description="give it as `cursor` for the next page; null at the end")
+
+
+class LogView(View):
+    id: str
+    version: int
+    entries: list[EntryView]
+
+
+class TurnDetail(TurnView):
+    """A turn that has not been undone, with the memory after it."""
+
+    number: int = Field(description="1 for the first")
+    version: int = Field(description="the entry that it is in the log")
+    model: str | None
+    domain: str | None
+    changes: list[Change]
+    held: list[Pending]
+    refused: list[Refused]
+    state: Memory
+    corrected: dict[str, str] = Field(
+        description="the memory as it stood before the next turn, or now: with what a person changed after this turn"
+    )
+
+
+class TurnsView(View):
+    id: str
+    version: int
+    turns: list[TurnDetail]
+
+
+class SlotEventView(View):
+    version: int
+    kind: Literal["turn", "correction", "pin", "unpin", "confirm", "reject", "undo", "redo"]
+    source: Literal["model", "person", "api"]
+    time: str
+    in_force: bool = Field(description="false where it has been undone since")
+    model: str | None = None
+    turn: TurnView | None = None
+    change: Change | None = None
+    pending: Pending | None = None
+    refused: Refused | None = None
+
+
+class HistoryView(View):
+    id: str
+    slot: str
+    value: str | None
+    events: list[SlotEventView] = Field(description="oldest first; the last change in force is why it is so")
+
+
+class Erased(View):
+    erased: int = Field(description="how many conversations there were")
+
+
+class TrackedTurn(View):
+    state: Memory
+    changes: list[Change]
+    pending: list[Pending]
+    refused: list[Refused]
+    domain: str | None
+
+    @classmethod
+    def of(cls, result: Result) -> TrackedTurn:
+        return cls.model_validate(result.to_json())
+
+
+class TrackedView(View):
+    model: str
+    state: Memory
+    turns: list[TrackedTurn]
+
+
+class DifferenceView(View):
+    turn: int
+    slot: str
+    stored: str | None
+    replayed: str | None
+
+
+class ReplayedConversation(View):
+    id: str
+    turns: int
+    differences: list[DifferenceView]
+
+
+class ReplayView(View):
+    model: str
+    turns: int
+    changed_turns: int = Field(description="turns whose state would be different")
+    changed_conversations: int
+    conversations: list[ReplayedConversation]
+
+
+class SlotView(View):
+    slot: str
+    domain: str
+    name: str
+    description: str
+    values: list[str] | None = Field(description="the closed list of values; null where any text may be written")
+
+
+class SchemaView(View):
+    domains: list[str]
+    slots: list[SlotView]
+
+
+class ModelView(View):
+    id: str
+    operations: list[str]
+    history: int = Field(description="how many turns before the current one the model reads")
+    threshold: float = Field(description="writes less probable than this are held back")
+    slots: int
+    other_models: list[str] = Field(description="what stored conversations can be replayed under")
+
+
+class Health(View):
+    status: Literal["ok"]
+
+
+class Readiness(View):
+    ready: bool
+    model: str
+
+
+def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
+    data = snapshot.to_json()
+    return {
+        **{name: data[name] for name in ("version", "state", "pinned", "pending")},
+        "can_undo": bool(snapshot.done),
+        "can_redo": bool(snapshot.undone),
+    }
+
+
+def _record_fields(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "subject": record.subject,
+        "created_at": _time(record.created_at),
+        "updated_at": _time(record.updated_at),
+        "expires_at": None if record.expires_at is None else _time(record.expires_at),
+    }
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

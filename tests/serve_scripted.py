@@ -1,0 +1,111 @@
+"""The real service in a process of its own, with the rule-based predictor instead of a model: no weights, no waiting.
+
+    python tests/serve_scripted.py --port 8000 --database /tmp/conversations.sqlite
+
+Type "hotel area north" to write, "maybe hotel area north" for a pending write, "no hotel area", "any hotel area".
+`--delay` makes the predictor as slow as a model: so many seconds a run and so many more a turn. `--other` adds the
+model "shouting", which writes every value in capitals, to replay conversations under.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from scripted import RulePredictor
+
+from somdst.errors import ModelError
+from somdst.operations import Operation
+from somdst.prediction import Prediction, TurnInput
+from somdst.service.app import create_app
+from somdst.service.keys import load_keys
+from somdst.service.server import bind, serve
+from somdst.service.settings import Settings
+from somdst.tracker import Tracker
+
+
+class Slow(RulePredictor):
+    def __init__(self, run: float, turn: float) -> None:
+        super().__init__()
+        self.run, self.turn = run, turn
+
+    def predict(
+        self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
+    ) -> list[Prediction]:
+        time.sleep(self.run + self.turn * len(inputs))
+        return super().predict(inputs, operations=operations)
+
+
+class Shouting(RulePredictor):
+    def __init__(self) -> None:
+        super().__init__(model_id="shouting")
+
+    def predict(
+        self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
+    ) -> list[Prediction]:
+        return [
+            replace(
+                prediction,
+                slots={
+                    slot: replace(said, value=said.value.upper() if isinstance(said.value, str) else said.value)
+                    for slot, said in prediction.slots.items()
+                },
+            )
+            for prediction in super().predict(inputs, operations=operations)
+        ]
+
+
+def opener(*, threshold: float = 0.5, delay: tuple[float, float] = (0.0, 0.0)):  # type: ignore[no-untyped-def]
+    def open_tracker(name: str) -> Tracker:
+        if name == "broken":
+            raise ModelError("The model folder broken is missing: run `somdst models`.")
+        if name == "shouting":
+            return Tracker(Shouting(), threshold=threshold)
+        return Tracker(Slow(*delay) if any(delay) else RulePredictor(), threshold=threshold)
+
+    return open_tracker
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--database", default="scripted.sqlite")
+    parser.add_argument("--model", default="rules")
+    parser.add_argument("--other", action="store_true")
+    parser.add_argument("--keys")
+    parser.add_argument("--threshold", type=float, default=0.5)
+    parser.add_argument("--delay", type=float, nargs=2, default=(0.0, 0.0), metavar=("RUN", "TURN"))
+    parser.add_argument("--max-batch", type=int, default=32)
+    parser.add_argument("--max-turns", type=int, default=256)
+    parser.add_argument("--body-timeout", type=float, default=10.0)
+    parser.add_argument("--turn-timeout", type=float, default=30.0)
+    parser.add_argument("--retention-seconds", type=float)
+    parser.add_argument("--log-level", default="WARNING")
+    options = parser.parse_args()
+    settings = Settings(
+        database=options.database,
+        model=options.model,
+        other_models={"shouting": "shouting"} if options.other else {},
+        keys=load_keys(options.keys, os.environ),
+        retention=None if options.retention_seconds is None else timedelta(seconds=options.retention_seconds),
+        max_batch=options.max_batch,
+        max_turns=options.max_turns,
+        body_timeout=options.body_timeout,
+        header_timeout=options.body_timeout,
+        turn_timeout=options.turn_timeout,
+    )
+    app = create_app(settings, opener(threshold=options.threshold, delay=tuple(options.delay)))
+    listener = bind("127.0.0.1", options.port, keys=settings.keys is not None, insecure=False)
+    serve(app, settings, sockets=[listener], log_level=options.log_level)
+
+
+if __name__ == "__main__":
+    main()
