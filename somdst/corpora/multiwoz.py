@@ -95,6 +95,8 @@ def _absent(name: str, where: str, file: str) -> Dropped:
 def _dialogue(name: str, data: object) -> Dialogue:
     """The dialogue, or a `CorpusError` that says why it is left out."""
     log = items(fields(data, "the dialogue").get("log"), "its log")
+    if not log:
+        raise CorpusError("Its log is empty.")
     if len(log) % 2:
         raise CorpusError(f"Its log has an odd number of entries ({len(log)}): user and system should alternate.")
     texts = [_utterance(entry, number) for number, entry in enumerate(log, start=1)]

@@ -19,7 +19,7 @@ from somdst.corpora.folders import Folder
 from somdst.corpora.labels import clean
 from somdst.corpora.normalisation import normalise
 from somdst.dialogue import Dialogue, Turn
-from somdst.errors import CorpusError
+from somdst.errors import CorpusError, SomdstError
 from somdst.schema import Schema, Slot
 from somdst.state import DONTCARE, State, Value
 
@@ -98,32 +98,40 @@ def _services(schemas: Iterable[tuple[object, str]]) -> Services:
     is_multiwoz = False
     for data, where in schemas:
         for service in items(data, where):
-            name = text(fields(service, f"a service in {where}").get("service_name"), f"a `service_name` in {where}")
-            entries = [
-                fields(entry, f"a slot in {where}") for entry in items(service.get("slots"), f"`slots` in {where}")
-            ]
-            is_multiwoz = is_multiwoz or any(str(entry.get("name")).startswith(f"{name}-") for entry in entries)
-            own = {str(entry.get("name")): _slot(name, entry) for entry in entries}
+            try:
+                name, own, asked = _service(service)
+            except SomdstError as error:
+                raise CorpusError(f"{where} is no schema-guided schema: {error}") from error
             slots.setdefault(name, {}).update(own)
-            tracked |= {own[asked] for asked in _asked(service) if asked in own}
+            tracked |= {own[slot] for slot in asked if slot in own}
+            is_multiwoz = is_multiwoz or any(slot.startswith(f"{name}-") for slot in own)
+    if not tracked:
+        raise CorpusError("The schema files name no slot that an intent asks for: fetch the corpus again.")
     return Services(slots, tuple(tracked), is_multiwoz)
 
 
+def _service(data: object) -> tuple[str, dict[str, Slot], list[str]]:
+    """A service's name, its slots by their names in the file, and those that an intent asks for."""
+    service = fields(data, "a service")
+    name = text(service.get("service_name"), "a `service_name`")
+    entries = [fields(entry, f'a slot of "{name}"') for entry in items(service.get("slots"), f'`slots` of "{name}"')]
+    asked: list[str] = []
+    for intent in items(service.get("intents"), f'`intents` of "{name}"'):
+        required = items(fields(intent, f'an intent of "{name}"').get("required_slots"), "`required_slots`")
+        asked += [text(slot, "a required slot") for slot in required]
+        asked += fields(intent.get("optional_slots"), "`optional_slots`")
+    return name, {text(entry.get("name"), "the name of a slot"): _slot(name, entry) for entry in entries}, asked
+
+
 def _slot(service: str, entry: Mapping[str, Any]) -> Slot:
-    name = text(entry.get("name"), f'the name of a slot of "{service}"')
-    prefix = f"{service}-"
-    if name.startswith(prefix):
-        name = name.removeprefix(prefix)
+    name = text(entry.get("name"), "the name of a slot")
+    if name.startswith(f"{service}-"):
+        name = name.removeprefix(f"{service}-")
         name = f"book {name.removeprefix('book')}" if name.startswith("book") else name
-    values = [normalise(str(value), "lowercase") for value in entry.get("possible_values") or ()]
+    possible = items(entry.get("possible_values", []), f'`possible_values` of "{name}"')
+    values = [normalise(text(value, f'a value of "{name}"'), "lowercase") for value in possible]
     closed = [value for value in values if value not in ("", "dontcare")] if entry.get("is_categorical") else None
     return Slot.of(service, name, description=str(entry.get("description") or ""), values=closed or None)
-
-
-def _asked(service: Mapping[str, Any]) -> Iterator[str]:
-    for intent in service.get("intents") or ():
-        yield from intent.get("required_slots") or ()
-        yield from intent.get("optional_slots") or ()
 
 
 def _id(data: object) -> str | None:
@@ -154,7 +162,8 @@ def _dialogue(data: object, services: Services) -> Dialogue:
         system, state = "", after
     if not turns:
         raise CorpusError("It has no turn of a user.")
-    return Dialogue(name, tuple(turns), tuple(dialogue.get("services") or ()) or None)
+    goal = [text(service, "a service") for service in items(dialogue.get("services"), "`services`")]
+    return Dialogue(name, tuple(turns), tuple(goal))
 
 
 def _said(turn: object, number: int) -> tuple[str, str]:

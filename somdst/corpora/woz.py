@@ -54,7 +54,7 @@ def read_data(data: object, *, where: str, name: str) -> Corpus:
 def _dialogue(data: object) -> Dialogue:
     dialogue = fields(data, "the dialogue")
     name = dialogue.get("dialogue_idx")
-    if not isinstance(name, int | str):
+    if not isinstance(name, int | str) or name == "":
         raise CorpusError("It has no `dialogue_idx`.")
     turns = tuple(_turn(turn, n) for n, turn in enumerate(items(dialogue.get("dialogue"), "`dialogue`"), start=1))
     if not turns:
