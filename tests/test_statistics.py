@@ -73,6 +73,8 @@ def test_schema_of_the_states() -> None:
     schema = schema_of(THREE)
     assert schema is not None
     assert set(schema) == {*SCHEMA, "police-name"}
+    odd = schema_of([dialogue((None, dict.fromkeys(["area", "-x", "x-", "a -b", "a- b", "h-b-c d", "o-k"], "v")))])
+    assert odd is not None and set(odd) == {"h-b-c d", "o-k"}
 
 
 def test_published_tables_agree_with_themselves() -> None:

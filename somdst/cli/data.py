@@ -106,13 +106,12 @@ def convert(
 
     Example: `somdst data convert MULTIWOZ2.1.zip dev.jsonl --split dev`
     """
-    from somdst.cli.data_parts import name_dropped, notices
-    from somdst.corpora import open_corpus, write_dialogues
+    from somdst.cli.data_parts import name_dropped, open_with_notice
+    from somdst.corpora import write_dialogues
 
     if out.is_dir() or not out.parent.is_dir():
         raise CorpusError(f"Cannot write {out}: give a file in a folder that exists, such as corpus.jsonl.xz.")
-    with notices.status(f"reading {corpus}"):
-        read = open_corpus(corpus, split=split)
+    read = open_with_notice(corpus, split)
     name_dropped([read])
     written = write_dialogues(out, _with_progress(read))
     if as_json:
@@ -147,6 +146,7 @@ def check(
     tokenizer: Annotated[
         Path | None, typer.Option(help="A tokenizer.json or model folder, to find inputs that will be truncated.")
     ] = None,
+    layout: Annotated[Literal["compact", "paper"], typer.Option(help="How the model reads the state.")] = "compact",
     max_length: Annotated[int, typer.Option(min=16, help="Longest input of the model, in word pieces.")] = 352,
     limit: Annotated[int, typer.Option(min=0, help="Most findings to print of each kind; 0 prints all.")] = 10,
     as_json: JsonOption = False,
@@ -166,7 +166,7 @@ def check(
     operation_set = OperationSet.named(operations)
     sources, slots = _to_check(corpus, split, schema)
     rules = normalisation or normalisation_for(slots)
-    config = ModelConfig.model_validate({"normalisation": rules, "max_length": max_length})
+    config = ModelConfig.model_validate({"normalisation": rules, "layout": layout, "max_length": max_length})
     report = look_through(
         sources,
         schema=slots,

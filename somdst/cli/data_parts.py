@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
+from rich.markup import escape
 
 from somdst.config import Normalisation
 from somdst.corpora import Corpus, Split, open_corpus
@@ -35,22 +36,22 @@ class Part(NamedTuple):
 def parts_of(name: str, split: Split | None) -> list[Part]:
     """The one split that is wanted; all splits of a folder or zip that has them; or the whole."""
     if split is not None:
-        return [Part(split, split, _open(name, split))]
+        return [Part(split, split, open_with_notice(name, split))]
     path = Path(name)
     if path.is_file() and path.suffix != ".zip" and base_name(path) != "data.json":
         guess = split_in(path.name)
-        return [Part(guess or "all", guess, _open(name, None))]
+        return [Part(guess or "all", guess, open_with_notice(name, None))]
     parts = []
     for one in SPLITS:
         try:
-            parts.append(Part(one, one, _open(name, one)))
+            parts.append(Part(one, one, open_with_notice(name, one)))
         except CorpusError:  # a corpus without this split, or without any: the whole says what is wrong, if anything
             continue
-    return [part for part in parts if part.corpus.dialogues] or [Part("all", None, _open(name, None))]
+    return [part for part in parts if part.corpus.dialogues] or [Part("all", None, open_with_notice(name, None))]
 
 
-def _open(name: str, split: Split | None) -> Corpus:
-    with notices.status(f"reading {name}"):
+def open_with_notice(name: str, split: Split | None) -> Corpus:
+    with notices.status(f"reading {escape(name)}"):
         return open_corpus(name, split=split)
 
 

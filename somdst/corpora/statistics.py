@@ -12,6 +12,7 @@ The paper's own figures are in `published.py`; printing either is the command li
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,8 +131,11 @@ def count(dialogues: Sequence[Dialogue], *, schema: Schema, operation_set: Opera
 def schema_of(dialogues: Iterable[Dialogue]) -> Schema | None:
     """The slots that occur in the states; None where no state says anything."""
     names = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
-    slots = [Slot.of(*slot.split("-", 1)) for slot in names if slot.find("-") not in (-1, 0, len(slot) - 1)]
+    slots = [Slot.of(*slot.split("-", 1)) for slot in names if _SLOT.fullmatch(slot)]
     return Schema(slots) if slots else None
+
+
+_SLOT = re.compile(r"[^\s-]([^-]*[^\s-])?-\S(.*\S)?", re.DOTALL)  # domain and name, neither with spaces at its ends
 
 
 def _generated(updates: Counter[int]) -> Generated:
