@@ -134,11 +134,24 @@ def test_an_empty_file_is_named(tmp_path: Path) -> None:
             open_corpus(tmp_path / name)
 
 
-def test_a_line_of_ten_megabytes_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [10_000_000, MAX_LINE, MAX_LINE + 1])
+def test_a_line_of_ten_megabytes_is_refused(tmp_path: Path, size: int) -> None:
     path = tmp_path / "x.jsonl.gz"
-    path.write_bytes(gzip.compress(f'{GOOD}\n{{"id": "{"x" * 10_000_000}"}}\n'.encode(), compresslevel=1))
+    long = '{"id": "' + "x" * (size - 10) + '"}'
+    path.write_bytes(gzip.compress(f"{GOOD}\n{long}\n{GOOD}\n".encode(), compresslevel=1))
     with pytest.raises(CorpusError, match=f"line 2 is longer than {MAX_LINE >> 20} MB"):
         open_corpus(path)
+    assert [(number, isinstance(result, Dialogue)) for number, result in read_lines(path)] == [
+        (1, True),
+        (2, False),
+        (3, True),
+    ]
+
+
+def test_a_long_line_may_end_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"x" * (2 * MAX_LINE + 2))
+    assert [number for number, _ in read_lines(path)] == [1]
 
 
 @pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.xz"])

@@ -114,6 +114,14 @@ def test_a_system_that_speaks_twice_or_first(tmp_path: Path) -> None:
     assert dialogue.turns[0].system == "Hi. How can I help?"
 
 
+def test_another_spelling_of_a_value_is_no_update(tmp_path: Path) -> None:
+    spellings = [["half past 11"], ["11:30 am", "half past 11"], ["11:30 am"], []]
+    turns = [user("x", frame("Media_1", title=titles)) for titles in spellings]
+    (dialogue,) = open_corpus(write_sgd(tmp_path, {**SGD_DIALOGUE, "turns": turns}), split="dev").dialogues
+    titles = [state.get("Media_1-title") for state in dialogue.states()]
+    assert titles == ["half past 11", "half past 11", "11:30 am", None]
+
+
 def damaged(**changes: Any) -> dict[str, Any]:
     return {**copy.deepcopy(SGD_DIALOGUE), **changes}
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from somdst.corpora.files import parse_json, reading, replacing
 from somdst.dialogue import Dialogue, Turn
@@ -37,19 +37,30 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, Dialogue | CorpusError]]
     path = Path(path)
     empty = True
     with reading(path) as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), start=1):
+        for number, line in enumerate(_lines(stream), start=1):
             if line.isspace():
                 continue
             empty = False
-            where = f"{path}, line {number}"
-            if len(line) > MAX_LINE:
-                raise CorpusError(f"{where} is longer than {MAX_LINE >> 20} MB: write one dialogue a line.")
             try:
-                yield number, dialogue_from_json(parse_json(line, where), where=where)
+                yield number, _parse(line, f"{path}, line {number}")
             except CorpusError as error:
                 yield number, error
     if empty:
         raise CorpusError(f"{path} is empty: it should hold one dialogue a line, as JSON.")
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines, of which one that is too long comes cut: memory stays bounded whatever the file holds."""
+    while line := stream.readline(MAX_LINE + 1):
+        yield line
+        while len(line) > MAX_LINE and not line.endswith(b"\n"):
+            line = stream.readline(MAX_LINE + 1)
+
+
+def _parse(line: bytes, where: str) -> Dialogue:
+    if len(line) > MAX_LINE:
+        raise CorpusError(f"{where} is longer than {MAX_LINE >> 20} MB: write one dialogue a line.")
+    return dialogue_from_json(parse_json(line, where), where=where)
 
 
 def write_dialogues(path: str | Path, dialogues: Iterable[Dialogue]) -> int:

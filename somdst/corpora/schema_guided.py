@@ -1,8 +1,9 @@
 """The schema-guided layout: SGD and MultiWOZ 2.2, `dialogues_*.json` with a `schema.json` beside or above them.
 
 A user turn has a frame for each service, with the state of that service; services without a frame keep theirs. A value
-comes in several spellings, of which the first is taken. MultiWOZ 2.2 writes the domain into its slot names and
-"bookday" for our "book day"; its labels are repaired as those of 2.1. Intents, acts and spans are not read.
+comes in several spellings: the first is taken, and stays for as long as it is listed. MultiWOZ 2.2 writes the domain
+into its slot names and "bookday" for our "book day"; its labels are repaired as those of 2.1. Acts and spans are not
+read.
 """
 
 from __future__ import annotations
@@ -189,8 +190,11 @@ def _state(before: State, frames: Sequence[Mapping[str, Any]], services: Service
         values |= dict.fromkeys(slot for slot in before if slot.startswith(f"{service}-"))
         for name, labels in fields(told, f'`slot_values` of "{service}" in turn {number}').items():
             slot = services.slot(service, name)
-            label = (labels[0] if labels else "") if isinstance(labels, list) else labels
-            values[slot] = services.value(slot, text(label, f'the slot "{name}" in turn {number}'))
+            spellings = labels if isinstance(labels, list) else [labels]
+            what = f'the slot "{name}" in turn {number}'
+            known = [services.value(slot, text(spelling, what)) for spelling in spellings]
+            # Another spelling of the same value is no update: SGD puts the newest in front.
+            values[slot] = before[slot] if slot in before and before[slot] in known else next(iter(known), None)
     return before.with_values(values)
 
 
