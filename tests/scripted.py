@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from somdst.dialogue import Dialogue
+from somdst.errors import ModelError
 from somdst.operations import FOUR, Operation, OperationSet
 from somdst.prediction import Evidence, Prediction, SlotPrediction, TurnInput
 from somdst.schema import Schema
 from somdst.state import Value
+from somdst.tracker import Tracker
 
 Script = Callable[[TurnInput], Prediction]
 
@@ -152,3 +156,27 @@ def _evidence(value: Value | None, slot: str, item: TurnInput) -> Evidence | Non
             return Evidence(source, start, start + len(value), text[start : start + len(value)])  # type: ignore[arg-type]
     other = next((name for name, known in item.state.items() if known == value and name != slot), None)
     return Evidence("slot", text=value, slot=other) if other else None
+
+
+class SlowPredictor(RulePredictor):
+    """Takes its time, so that a test can kill the process in the middle."""
+
+    def predict(
+        self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
+    ) -> list[Prediction]:
+        time.sleep(0.05)
+        return super().predict(inputs, operations=operations)
+
+
+@dataclass(frozen=True)
+class RuleOpener:
+    """Opens trackers with rules in worker processes, which import this module to unpickle it."""
+
+    identity: str = "rules"
+    slow: bool = False
+    threshold: float = 0.5
+
+    def __call__(self, *, threads: int | None = None) -> Tracker:
+        if self.identity == "broken":
+            raise ModelError("The model is broken.")
+        return Tracker(SlowPredictor() if self.slow else RulePredictor(), threshold=self.threshold)

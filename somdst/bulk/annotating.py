@@ -1,0 +1,134 @@
+"""Annotating dialogues in one process: the rolling batch, and what comes out.
+
+One turn of a dialogue needs the state after the turn before, so a batch is one turn each of many dialogues. As soon as
+a dialogue ends the next one takes its place: the batch stays full until the last ones run out, and the longest start
+first, so that this end is short. Processes and machines are `local.py`'s and `on_ray.py`'s concern.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from somdst.conversation import Result
+from somdst.corpora.jsonlines import turn_to_json
+from somdst.dialogue import Dialogue
+from somdst.errors import CorpusError, InputError
+from somdst.log import EMPTY, Snapshot
+from somdst.tracker import Tracker, check_turn
+
+BATCH = 32
+"""Dialogues in one run of the model."""
+
+
+class Opener(Protocol):
+    """Opens the same tracker in any process of any machine, so it must be picklable."""
+
+    @property
+    def identity(self) -> str:
+        """Text that differs where the annotations would: work is only resumed under the same."""
+        ...
+
+    def __call__(self, *, threads: int | None = None) -> Tracker: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pretrained:
+    """Opens a model's folder, or a shipped model by its name."""
+
+    model: str = "default"
+    schema: str | None = None
+    threshold: float | None = None
+    precision: str = "int8"
+
+    @property
+    def identity(self) -> str:
+        from somdst.folder import ModelFolder
+
+        folder = ModelFolder.open(self.model).path
+        files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())]
+        schema = Path(self.schema).read_text(encoding="utf-8") if self.schema else None
+        return json.dumps([str(folder.resolve()), files, schema, self.threshold, self.precision])
+
+    def __call__(self, *, threads: int | None = None) -> Tracker:
+        return Tracker.from_pretrained(
+            self.model, schema=self.schema, threshold=self.threshold, precision=self.precision, threads=threads
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A dialogue with what the tracker made of each turn."""
+
+    dialogue: Dialogue
+    results: tuple[Result, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The project's JSON line, with the predicted state in the place of a label, and what each turn did."""
+        turns = [
+            {
+                **turn_to_json(turn),
+                "domain": turn.domain or result.domain,
+                "state": result.state.to_json(),
+                "changes": [change.to_json() for change in result.changes],
+                "pending": [item.to_json() for item in result.pending],
+                "refused": [item.to_json() for item in result.refused],
+            }
+            for turn, result in zip(self.dialogue.turns, self.results, strict=True)
+        ]
+        goal = {} if self.dialogue.goal is None else {"goal": list(self.dialogue.goal)}
+        return {"id": self.dialogue.id, "turns": turns, **goal}
+
+    def to_line(self) -> str:
+        return json.dumps(self.to_json(), ensure_ascii=False)
+
+
+def check_dialogue(dialogue: Dialogue, *, where: str) -> None:
+    """Refuse a dialogue with a turn that the tracker would refuse."""
+    for number, turn in enumerate(dialogue.turns, start=1):
+        try:
+            check_turn(turn)
+        except InputError as error:
+            raise CorpusError(f"{where} (dialogue {dialogue.id}), turn {number}: {error}") from None
+
+
+@dataclass(slots=True)
+class _Job:
+    """A dialogue on its way through the batch."""
+
+    place: int
+    dialogue: Dialogue
+    snapshot: Snapshot = EMPTY
+    results: list[Result] = field(default_factory=list)
+
+
+def annotate(
+    tracker: Tracker,
+    dialogues: Sequence[Dialogue],
+    *,
+    batch: int = BATCH,
+    progress: Callable[[int], None] = lambda turns: None,
+) -> list[Annotated]:
+    """Track every dialogue from its start; `progress` hears of every batch how many turns it had."""
+    longest_last = sorted(
+        (_Job(place, dialogue) for place, dialogue in enumerate(dialogues)),
+        key=lambda job: (len(job.dialogue.turns), -job.place),
+    )
+    finished: dict[int, Annotated] = {}
+    active: list[_Job] = []
+    while longest_last or active:
+        while longest_last and len(active) < batch:
+            active.append(longest_last.pop())
+        steps = [(job.snapshot, job.dialogue.turns[len(job.results)]) for job in active]
+        for job, result in zip(active, tracker.step_many(steps), strict=True):
+            job.snapshot = result.snapshot
+            job.results.append(result)
+        progress(len(steps))
+        for job in active:
+            if len(job.results) == len(job.dialogue.turns):
+                finished[job.place] = Annotated(job.dialogue, tuple(job.results))
+        active = [job for job in active if job.place not in finished]
+    return [finished[place] for place in range(len(dialogues))]

@@ -1,0 +1,281 @@
+"""Annotating many dialogues: the same as one at a time, in order, resumable, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from scripted import RuleOpener, RulePredictor
+
+from somdst import Dialogue, Tracker, Turn
+from somdst.bulk import annotate, annotate_all, annotate_file
+from somdst.bulk.files import Checked, Listener
+from somdst.corpora.jsonlines import dialogue_to_json, read_dialogues
+from somdst.errors import CorpusError, InputError, ModelError
+
+TESTS = Path(__file__).parent
+
+
+WORDS = (
+    "hotel area north",
+    "maybe hotel area south",
+    "any hotel stars",
+    "no hotel area",
+    "taxi departure like hotel area",
+    "hi 🚕",
+)
+
+
+def dialogues(count: int) -> list[Dialogue]:
+    """Of one to seven turns each, all different."""
+    return [
+        Dialogue(
+            f"d{i}",
+            tuple(
+                Turn("" if t == 0 else f"hotel name house {i}", WORDS[(i * 3 + t * t) % 6])
+                for t in range(1 + i * 5 % 7)
+            ),
+            goal=("hotel",) if i % 2 else None,
+        )
+        for i in range(count)
+    ]
+
+
+def write(path: Path, items: list[Dialogue], *, bad: dict[int, str] | None = None) -> Path:
+    lines = [json.dumps(dialogue_to_json(item)) for item in items]
+    for place, line in sorted((bad or {}).items()):
+        lines.insert(place, line)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def one_at_a_time(items: list[Dialogue]) -> list[dict[str, object]]:
+    tracker = RuleOpener()()
+    lines = []
+    for item in items:
+        conversation = tracker.start()
+        states = [conversation.update(user=turn.user, system=turn.system).state.to_json() for turn in item.turns]
+        lines.append({"id": item.id, "states": states})
+    return lines
+
+
+def states(path: Path) -> list[dict[str, object]]:
+    return [{"id": d.id, "states": [s.to_json() for s in d.states()]} for d in read_dialogues(path)]
+
+
+def test_a_rolling_batch_gives_the_same_as_one_at_a_time() -> None:
+    items = dialogues(40)
+    predictor = RulePredictor()
+    turns: list[int] = []
+    done = annotate(Tracker(predictor, threshold=0.5), items, batch=8, progress=turns.append)
+    got = [{"id": a.dialogue.id, "states": [r.state.to_json() for r in a.results]} for a in done]
+    assert got == one_at_a_time(items)
+    assert sum(turns) == sum(len(item.turns) for item in items)
+    assert predictor.batches == turns and max(turns) == 8
+    full = sum(size for size in turns if size == 8) / sum(turns)
+    assert full > 0.9, "the batch stays full"
+
+
+def test_output_is_the_projects_json_lines_with_changes(tmp_path: Path) -> None:
+    items = dialogues(9)
+    summary = annotate_file(write(tmp_path / "in.jsonl", items), tmp_path / "out.jsonl", RuleOpener(), workers=1)
+    assert states(tmp_path / "out.jsonl") == one_at_a_time(items)
+    assert (summary.dialogues, summary.turns, summary.skipped) == (9, sum(len(item.turns) for item in items), 0)
+    first = json.loads((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert first["turns"][0]["changes"][0] == {
+        "slot": "hotel-area",
+        "operation": "update",
+        "before": None,
+        "after": "north",
+        "probability": 0.95,
+        "evidence": {"source": "user", "start": 11, "end": 16, "text": "north"},
+    }
+    assert "pending" in first["turns"][0] and "refused" in first["turns"][0]
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+
+def test_processes_give_the_same_in_the_same_order(tmp_path: Path) -> None:
+    items = dialogues(50)
+    source = write(tmp_path / "in.jsonl", items)
+    annotate_file(source, tmp_path / "one.jsonl", RuleOpener(), workers=1)
+    heard: list[int] = []
+    annotate_file(
+        source, tmp_path / "two.jsonl", RuleOpener(), workers=2, batch=4, listener=Listener(turns=heard.append)
+    )
+    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
+    assert sum(heard) == sum(len(item.turns) for item in items)
+
+
+def test_a_model_that_does_not_open_in_a_worker_is_one_sentence() -> None:
+    with pytest.raises(ModelError, match=r"^The model is broken\.$"):
+        list(annotate_all(RuleOpener("broken"), dialogues(3), workers=2))
+
+
+BAD = {
+    "no JSON": "{nonsense",
+    "no turns": '{"id": "x", "turns": []}',
+    "no text": '{"id": "x", "turns": [{"user": 3}]}',
+    "an empty turn": '{"id": "x", "turns": [{"user": "hi"}, {"user": " "}]}',
+    "too long": json.dumps({"id": "x", "turns": [{"user": "x" * 30_000}]}),
+    "half a character": '{"id": "x", "turns": [{"user": "\\ud83d"}]}',
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_line_is_named_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    source = write(tmp_path / "in.jsonl", dialogues(5), bad={2: BAD[name]})
+    with pytest.raises(CorpusError, match=r"in\.jsonl, line 3.*--keep-going") as refused:
+        annotate_file(source, tmp_path / "out.jsonl", RuleOpener(), workers=1)
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+def test_keep_going_names_and_skips(tmp_path: Path) -> None:
+    items = dialogues(6)
+    source = write(tmp_path / "in.jsonl", items, bad={0: "{", 4: BAD["an empty turn"]})
+    found: list[Checked] = []
+    listener = Listener(start=lambda checked, done, turns: found.append(checked))
+    summary = annotate_file(source, tmp_path / "out.jsonl", RuleOpener(), keep_going=True, workers=1, listener=listener)
+    assert summary.skipped == 2 and summary.dialogues == 6
+    assert states(tmp_path / "out.jsonl") == one_at_a_time(items)
+    assert ["line 1" in str(found[0].bad[0]), "line 5" in str(found[0].bad[1])] == [True, True]
+    (tmp_path / "all-bad.jsonl").write_text("{\n[\n")
+    with pytest.raises(CorpusError, match="no line that can be annotated"):
+        annotate_file(tmp_path / "all-bad.jsonl", tmp_path / "x.jsonl", RuleOpener(), keep_going=True)
+
+
+def test_targets_that_are_refused(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", dialogues(2))
+    (tmp_path / "there.jsonl").write_text("precious")
+    for target, sentence in [
+        ("there.jsonl", "there already"),
+        ("out.jsonl.gz", "plain file"),
+        ("out.parquet", "--engine ray"),
+        ("no/where.jsonl", "folder that exists"),
+        ("", "must be a file"),
+    ]:
+        with pytest.raises(InputError, match=sentence):
+            annotate_file(source, tmp_path / target, RuleOpener(), workers=1)
+    assert (tmp_path / "there.jsonl").read_text() == "precious"
+    annotate_file(source, tmp_path / "there.jsonl", RuleOpener(), workers=1, force=True)
+    assert len(states(tmp_path / "there.jsonl")) == 2
+    with pytest.raises(CorpusError, match="Cannot read"):
+        annotate_file(tmp_path / "none.jsonl", tmp_path / "out.jsonl", RuleOpener())
+
+
+def test_a_torn_partial_file_is_continued_after_its_last_whole_line(tmp_path: Path) -> None:
+    items = dialogues(30)
+    source, target = write(tmp_path / "in.jsonl", items), tmp_path / "out.jsonl"
+    annotate_file(source, target, RuleOpener(), workers=1)
+    whole = target.read_bytes()
+    lines = whole.splitlines(keepends=True)
+
+    def leave_half(identity: str) -> None:
+        target.unlink()
+        with pytest.raises(KeyboardInterrupt):  # the key and the first chunk are on disk then
+            stop = Listener(start=lambda checked, done, turns: signal.raise_signal(signal.SIGINT))
+            annotate_file(source, target, RuleOpener(identity), workers=1, listener=stop)
+        (tmp_path / "out.jsonl.partial").write_bytes(b"".join(lines[:11]) + lines[11][:40])
+
+    leave_half("rules")
+    summary = annotate_file(source, target, RuleOpener(), workers=1)
+    assert summary.resumed_dialogues == 11 and target.read_bytes() == whole
+    leave_half("another model")
+    assert annotate_file(source, target, RuleOpener(), workers=1).resumed_dialogues == 0, "made from something else"
+    assert target.read_bytes() == whole
+
+
+KILLED = """
+import sys
+from scripted import RuleOpener
+from somdst.bulk import annotate_file
+annotate_file(sys.argv[1], sys.argv[2], RuleOpener("rules", slow=True), workers=2, batch=2)
+"""
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    items = dialogues(60)
+    source, target = write(tmp_path / "in.jsonl", items), tmp_path / "out.jsonl"
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\nif __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in KILLED.splitlines())
+    )
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    process = subprocess.Popen([sys.executable, str(script), str(source), str(target)], env=environment)
+    partial = tmp_path / "out.jsonl.partial"
+    deadline = time.monotonic() + 30
+    while not (partial.exists() and partial.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    children = _children(process.pid)
+    process.kill()
+    process.wait()
+    assert not target.exists()
+    summary = annotate_file(source, target, RuleOpener(), workers=1)
+    assert 0 < summary.resumed_dialogues < 60
+    assert states(target) == one_at_a_time(items)
+    deadline = time.monotonic() + 10
+    while any(map(_alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert children and not any(map(_alive, children)), "the workers ended with their parent"
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_as_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    import pyarrow.parquet as pq
+
+    from somdst.bulk.on_ray import annotate_on_ray
+
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    items = dialogues(60)
+    source = write(tmp_path / "in.jsonl", items)
+    annotate_file(source, tmp_path / "local.jsonl", RuleOpener(), workers=1)
+    expected = (tmp_path / "local.jsonl").read_bytes()
+
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level="error")
+    try:
+        summary = annotate_on_ray(str(source), str(tmp_path / "ray.jsonl"), RuleOpener(), workers=2, batch=4)
+        assert (tmp_path / "ray.jsonl").read_bytes() == expected
+        assert (summary.dialogues, summary.turns) == (60, sum(len(item.turns) for item in items))
+
+        annotate_on_ray(str(source), str(tmp_path / "out.parquet"), RuleOpener(), workers=2, batch=4)
+        rows = pq.read_table(tmp_path / "out.parquet").to_pylist(maps_as_pydicts="strict")
+        got = [{"id": row["id"], "states": [turn["state"] for turn in row["turns"]]} for row in rows]
+        assert got == states(tmp_path / "local.jsonl")
+
+        # Parquet in, and a folder of parts out
+        parts = annotate_on_ray(
+            str(tmp_path / "out.parquet"), str(tmp_path / "parts"), RuleOpener(), workers=2, batch=4
+        )
+        again = pq.read_table(tmp_path / "parts").to_pylist(maps_as_pydicts="strict")
+        assert sorted(again, key=lambda row: row["id"]) == sorted(rows, key=lambda row: row["id"])
+        assert parts.turns == summary.turns
+
+        with pytest.raises(CorpusError, match=r"bad\.jsonl, line 8"):
+            annotate_on_ray(str(write(tmp_path / "bad.jsonl", items, bad={7: "{"})), str(tmp_path / "x"), RuleOpener())
+        (tmp_path / "many").mkdir()
+        write(tmp_path / "many" / "a.jsonl", items, bad={7: "{"})
+        with pytest.raises(CorpusError, match=r"the line that begins with '\{'.*--keep-going"):
+            annotate_on_ray(str(tmp_path / "many"), str(tmp_path / "x.jsonl"), RuleOpener())
+        assert not (tmp_path / "x").exists() and not (tmp_path / "x.jsonl").exists()
+        kept = annotate_on_ray(str(tmp_path / "many"), str(tmp_path / "kept.jsonl"), RuleOpener(), keep_going=True)
+        assert kept.skipped == 1 and (tmp_path / "kept.jsonl").read_bytes() == expected
+    finally:
+        ray.shutdown()
