@@ -1,9 +1,10 @@
-"""What tests share: where the corpora are."""
+"""What tests share: where the corpora are, and real databases."""
 
 import os
 from pathlib import Path
 
 import pytest
+from databases import database, postgres  # noqa: F401
 
 
 @pytest.fixture(scope="session")
