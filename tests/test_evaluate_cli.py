@@ -120,6 +120,17 @@ def test_saved_predictions_are_compared(corpus: Path, tmp_path: Path) -> None:
     assert "no clear difference" in somdst("compare", tmp_path / "bad.jsonl", tmp_path / "bad.jsonl")
 
 
-@pytest.mark.parametrize("command", ["evaluate", "analyze", "compare"])
+def test_report(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n')
+    out = tmp_path / "out"
+    printed = somdst("report", "bad", corpus, "--out", out, "--run", tmp_path, "--timed-turns", 5)
+    assert printed.split() == [str(out / f"report.{ending}") for ending in ("html", "md", "json")]
+    page = (out / "report.html").read_text()
+    assert "Learning curve" in page and "change-of-mind" in page
+    data = json.loads(somdst("report", "bad", corpus, "--out", out, "--no-perturb", "--json", "--timed-turns", 5))
+    assert data["perturbations"] == {} and data["files"][0].endswith("report.html")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "analyze", "compare", "report"])
 def test_help_has_an_example(command: str) -> None:
     assert f"somdst {command} " in " ".join(somdst(command, "--help").split())

@@ -115,7 +115,7 @@ def print_tables(tables: Iterable[Table]) -> None:
         for i, column in enumerate(table.columns):
             rich.add_column(column, justify="right" if table.numeric(i) else "left")
         for row in table.rows:
-            style = "bold" if str(row[0]).startswith("this model") else None
+            style = "bold" if row[0] == "this model" else None
             rich.add_row(*(shown(cell) for cell in row), style=style)
         console.print(rich)
         if table.note:

@@ -42,7 +42,7 @@ def summary(metrics: Metrics, *, name: str = "this model") -> Table:
 def joint_goal(metrics: Metrics) -> Table:
     rows: list[tuple[Cell, ...]] = [(name, *row) for name, row in published.JOINT_GOAL_ACCURACY.items()]
     rows.append(("this model", None, metrics.joint_goal_accuracy))
-    note = "Published: test sets. SUMBT to DST-picklist know all values in advance; from DST Reader on they do not."
+    note = "Published: test sets; HJST to DST-picklist know all values in advance. This model: the corpus named above."
     return Table("joint_goal", "Joint goal accuracy", ("model", "MultiWOZ 2.0", "MultiWOZ 2.1"), tuple(rows), note)
 
 

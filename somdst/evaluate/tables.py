@@ -28,7 +28,7 @@ class Table:
     def numeric(self, column: int) -> bool:
         """Right-aligned: every cell that is there is a number."""
         cells = [row[column] for row in self.rows if row[column] is not None]
-        return bool(cells) and all(isinstance(cell, (int, float)) for cell in cells)
+        return bool(cells) and all(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in cells)
 
     def to_markdown(self) -> str:
         align = ["--:" if self.numeric(i) else ":--" for i in range(len(self.columns))]
@@ -74,4 +74,4 @@ def _cells(row: tuple[Cell, ...], kinds: list[str]) -> str:
 
 
 def _emphasis(row: tuple[Cell, ...]) -> str:
-    return ' class="ours"' if str(row[0]).startswith("this model") else ""
+    return ' class="ours"' if row[0] == "this model" else ""
