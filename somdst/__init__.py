@@ -15,11 +15,13 @@ from somdst.schema import Schema, Slot
 from somdst.state import DONTCARE, State
 
 if TYPE_CHECKING:
+    from somdst.client import Client
     from somdst.tracker import Conversation, Tracker
 
 __version__ = "0.1.0"
 __all__ = [
     "DONTCARE",
+    "Client",
     "Conversation",
     "Dialogue",
     "Operation",
@@ -34,7 +36,7 @@ __all__ = [
     "derive",
 ]
 
-_LAZY = {"Conversation": "somdst.tracker", "Tracker": "somdst.tracker"}
+_LAZY = {"Client": "somdst.client", "Conversation": "somdst.tracker", "Tracker": "somdst.tracker"}
 """Names that are imported only when they are asked for, so that `import somdst` stays light."""
 
 

@@ -11,7 +11,7 @@ import sys
 import typer
 
 from somdst import __version__
-from somdst.cli import analyze, bench, compare, data, evaluate, serve
+from somdst.cli import analyze, bench, compare, data, evaluate, report, serve, store, train
 from somdst.errors import SomdstError
 
 app = typer.Typer(
@@ -33,10 +33,13 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
 
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
+app.command()(train.with_settings(train.train))
 app.command()(evaluate.evaluate)
 app.command()(analyze.analyze)
 app.command()(compare.compare)
+app.command()(report.report)
 app.command()(serve.serve)
+app.add_typer(store.app, name="store")
 
 
 def main() -> None:

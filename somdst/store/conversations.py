@@ -312,13 +312,18 @@ class Store:
         """Delete all conversations of one subject for good, and say how many there were."""
         return self._delete(conversations.c.tenant == tenant, conversations.c.subject == subject)
 
-    def expire(self) -> int:
-        """Delete what has expired, for good, and forget old idempotency keys; the number of conversations deleted."""
+    def expire(self, *, unused_for: timedelta | None = None) -> int:
+        """Delete what has expired, for good, and what was not written to for so long; forget old idempotency keys.
+
+        The number of conversations that were deleted."""
         now = self.clock()
         with self.database.write() as connection:
             oldest = now - KEY_LIFETIME.total_seconds()
             connection.execute(delete(idempotency_keys).where(idempotency_keys.c.created_at < oldest))
-        deleted = self._delete(conversations.c.expires_at <= now)
+        due = conversations.c.expires_at <= now
+        if unused_for is not None:
+            due = or_(due, conversations.c.updated_at <= now - unused_for.total_seconds())
+        deleted = self._delete(due)
         if self._unscrubbed:
             self._scrub()
         return deleted

@@ -1,0 +1,73 @@
+"""The service in a process of its own, for tests that talk to it as a client would, kill it or drown it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+SCRIPT = Path(__file__).parent / "serve_scripted.py"
+
+
+class Server:
+    """`tests/serve_scripted.py` on a free port. `options` are its command line's."""
+
+    def __init__(self, database: str, *options: str, environment: dict[str, str] | None = None) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.command = [sys.executable, str(SCRIPT), "--port", str(self.port), "--database", database, *options]
+        self.environment = {**os.environ, **(environment or {})}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log = b""
+
+    def start(self, *, path: str = "/readyz") -> Self:
+        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, env=self.environment)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                if httpx.get(self.url + path, timeout=5).status_code == 200:
+                    return self
+            except httpx.HTTPError:
+                pass
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.03)
+        raise AssertionError(f"the service did not start: {self.stop()!r}")
+
+    def kill(self) -> None:
+        """As if the power went."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.communicate()
+
+    def stop(self) -> str:
+        """As an operator does it; what it wrote into its log."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        self.log = self.process.communicate(timeout=60)[1]
+        return self.log.decode()
+
+    @property
+    def memory(self) -> float:
+        """Megabytes."""
+        assert self.process is not None
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) / 1024
+        raise AssertionError
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.stop()
