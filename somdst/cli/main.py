@@ -11,7 +11,23 @@ import sys
 import typer
 
 from somdst import __version__
-from somdst.cli import analyze, bench, compare, data, evaluate, report, serve, store, train
+from somdst.cli import (
+    analyze,
+    annotate,
+    bench,
+    calibrate,
+    compare,
+    data,
+    demo,
+    evaluate,
+    init,
+    models,
+    report,
+    serve,
+    store,
+    track,
+    train,
+)
 from somdst.errors import SomdstError
 
 app = typer.Typer(
@@ -31,11 +47,17 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
+app.command()(demo.demo)
+app.command()(track.track)
+app.command()(annotate.annotate)
+app.command()(init.init)
+app.command()(models.models)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.command()(train.with_settings(train.train))
 app.command()(evaluate.evaluate)
 app.command()(analyze.analyze)
+app.command()(calibrate.calibrate)
 app.command()(compare.compare)
 app.command()(report.report)
 app.command()(serve.serve)

@@ -1,0 +1,217 @@
+"""`somdst train`: learn a tracker from labelled dialogues. Every field of `learn/settings.py` is an option here."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+
+import typer
+
+from somdst.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from somdst.dialogue import Dialogue
+    from somdst.learn.settings import Settings
+    from somdst.learn.training import Progress
+    from somdst.prediction import Predictor
+    from somdst.schema import Schema
+    from somdst.state import State
+
+
+def train(
+    corpus: Annotated[
+        str, typer.Argument(metavar="CORPUS", help="Labelled dialogues: a file, a folder, or synthetic.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The run's folder. A run that was stopped goes on there.")],
+    dev: Annotated[
+        str | None, typer.Option("--dev", help="Dialogues to choose the best model by.", show_default=False)
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", help="Schema of the slots; default: the corpus's own.", show_default=False),
+    ] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option("--from", help="Go on from a trained model: a folder, or default.", show_default=False),
+    ] = None,
+    preset: Annotated[
+        str, typer.Option("--preset", help="cpu: fast on two cores; paper: the paper's constants.")
+    ] = "cpu",
+    config: Annotated[
+        Path | None, typer.Option("--config", help="YAML file with settings.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Only the first dialogues; 0 takes all.")] = 0,
+    **options: Any,
+) -> None:
+    """Train a tracker. Stop it with Ctrl-C at any time: the same command goes on from its last checkpoint.
+
+    Options that are not given come from --config, then from the preset.
+
+    Example: `somdst train multiwoz-2.1 runs/first --preset cpu --epochs 4`
+    """
+    _require_torch()
+    from somdst.learn import machine
+    from somdst.learn.settings import load_settings
+
+    given = {key: value for key, value in options.items() if value is not None}
+    settings = load_settings(preset, file=config, **given)
+    machine.prepare()
+    from somdst.learn.training import Trainer
+
+    dialogues, dev_dialogues, found = _read(corpus, dev, schema, limit)
+    model, encoder = _model(settings, found, start_from)
+    note(f"{len(dialogues):,} dialogues to learn from, {len(dev_dialogues):,} to choose by, {len(found)} slots")
+    line = ProgressLine()
+    trainer = Trainer(
+        model,
+        encoder,
+        settings,
+        dialogues,
+        out,
+        evaluate=_evaluator(dev_dialogues, settings) if dev_dialogues else None,
+        report=line.show,
+        own_states=_own_states(settings.own_states),
+    )
+    outcome = trainer.run()
+    line.end()
+    if not outcome.finished:
+        note(f"stopped at step {outcome.step}; run the same command to go on")
+        raise typer.Exit(130)
+    accuracy = f", dev joint goal accuracy {outcome.best:.2f}" if outcome.best >= 0 else ""
+    note(f"done: the model is in {out}{accuracy}, {outcome.seconds / 60:.1f} minutes of training")
+    typer.echo(str(out))
+
+
+def note(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _require_torch() -> None:
+    from importlib.util import find_spec
+
+    for package in ("torch", "transformers", "accelerate", "safetensors"):
+        if find_spec(package) is None:
+            raise ModelError(f"Training needs {package}, which is not installed: pip install 'somdst[train]'.")
+
+
+def _read(
+    corpus: str, dev: str | None, schema: Path | None, limit: int
+) -> tuple[tuple[Dialogue, ...], tuple[Dialogue, ...], Schema]:
+    from somdst.corpora import open_corpus
+    from somdst.schema import Schema
+
+    splits = dev is None and (Path(corpus).is_dir() or corpus.endswith(".zip") or corpus.startswith("synthetic"))
+    opened = open_corpus(corpus, split="train" if splits else None)
+    chosen = open_corpus(dev or corpus, split=None if dev else "dev").dialogues if dev or splits else ()
+    for dropped in opened.dropped[:10]:
+        note(f"left out: {dropped}")
+    found = Schema.load(schema) if schema else opened.schema or _guess_schema(opened.dialogues)
+    dialogues = opened.dialogues[: limit or None]
+    if not all(dialogue.labelled for dialogue in dialogues):
+        unlabelled = next(dialogue.id for dialogue in dialogues if not dialogue.labelled)
+        raise InputError(f"The dialogue {unlabelled} has turns without a state: training needs a state at every turn.")
+    return dialogues, chosen, found
+
+
+def _guess_schema(dialogues: tuple[Dialogue, ...]) -> Schema:
+    """MultiWOZ's own where the slots are MultiWOZ's; every slot that is labelled otherwise."""
+    from somdst.schema import Schema, Slot
+
+    names = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
+    multiwoz = Schema.multiwoz()
+    if sum(name in multiwoz for name in names) > 0.8 * max(len(multiwoz), len(names)):
+        return multiwoz
+    if bad := sorted(name for name in names if "-" not in name):
+        raise InputError(f'The slot "{bad[0]}" is not of the form domain-name: write a schema and give it as --schema.')
+    return Schema(Slot.of(*name.split("-", 1)) for name in names)
+
+
+def _model(settings: Settings, schema: Schema, start_from: str | None) -> Any:
+    from somdst.folder import ModelFolder
+    from somdst.learn.start import from_model, new_model
+
+    return from_model(ModelFolder.open(start_from), settings, schema) if start_from else new_model(settings, schema)
+
+
+def _evaluator(dialogues: tuple[Dialogue, ...], settings: Settings) -> Callable[[Predictor], float]:
+    from somdst.evaluate.metrics import joint_goal_accuracy
+    from somdst.evaluate.run import run
+
+    some = dialogues[: settings.dev_limit or None]
+    return lambda predictor: joint_goal_accuracy(run(predictor, some, batch_size=64))
+
+
+def _own_states(path: Path | None) -> dict[tuple[str, int], State] | None:
+    """The memory before each turn, as an earlier model had it."""
+    if path is None:
+        return None
+    from somdst.evaluate.saved import load
+
+    return {(run.id, number): turn.fed for run in load(path).runs for number, turn in enumerate(run.turns)}
+
+
+class ProgressLine:
+    """One line that renews itself in a terminal; in a log, a line a look."""
+
+    def show(self, progress: Progress) -> None:
+        left = int(progress.seconds_left)
+        text = (
+            f"step {progress.step}/{progress.steps}  epoch {progress.epoch:.2f}  loss {progress.loss:.3f} "
+            f"(operations {progress.loss_operations:.4f}, domain {progress.loss_domain:.3f}, "
+            f"values {progress.loss_values:.3f})  {progress.turns_per_second:.0f} turns/s  "
+            f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
+        )
+        look = progress.dev_joint_goal_accuracy
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[2K" + text)
+            sys.stderr.flush()
+            if look is not None:
+                sys.stderr.write(f"\r\x1b[2Kepoch {progress.epoch:.2f}: dev joint goal accuracy {look:.2f}\n")
+        elif look is not None or progress.step % 100 == 0:
+            note(text + (f"  dev joint goal accuracy {look:.2f}" if look is not None else ""))
+
+    def end(self) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for every field of `Settings`; None means that it was not given."""
+    from somdst.learn.settings import Settings
+
+    signature = inspect.signature(command, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    added = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                _option_type(entry.annotation) | None,
+                typer.Option(
+                    *_flags(name, entry.annotation),
+                    help=entry.description,
+                    show_default=False,
+                    rich_help_panel="Settings",
+                ),
+            ],
+        )
+        for name, entry in Settings.model_fields.items()
+    ]
+    command.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in (*own, *added)} | {"return": None}
+    return command
+
+
+def _flags(name: str, annotation: Any) -> tuple[str, ...]:
+    flag = name.replace("_", "-")
+    return (f"--{flag}/--no-{flag}",) if annotation is bool else (f"--{flag}",)
+
+
+def _option_type(annotation: Any) -> Any:
+    if get_origin(annotation) is Literal:
+        return str
+    return next((kind for kind in get_args(annotation) if kind is not type(None)), annotation)

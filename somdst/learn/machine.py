@@ -1,0 +1,45 @@
+"""What makes torch fast, and safe, on the CPU at hand. Call `prepare` before the first computation.
+
+Two facts, both measured. The C library gives memory back to the system after every step and fetches it again, which
+makes training about 1.6 times slower, so it is told to keep it: the same gain as preloading jemalloc, without a
+preload. And some virtual machines announce matrix instructions (AMX) that do not work, on which the first bfloat16
+product kills the process: this is tried out in a process of its own, and those are switched off where it dies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # malloc.h
+_TRY_BF16 = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); print(float((a @ a).sum()))"
+
+
+def prepare() -> None:
+    keep_memory()
+    if "ONEDNN_MAX_CPU_ISA" not in os.environ and not bf16_works():
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
+
+
+def keep_memory() -> bool:
+    """Tell glibc to keep freed memory; False where the C library is another one."""
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1) and mallopt(_M_TOP_PAD, 256 << 20))
+
+
+def bf16_works() -> bool:
+    """Whether a bfloat16 product survives; only asked where the processor announces AMX."""
+    try:
+        announced = "amx_bf16" in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return True
+    if not announced:
+        return True
+    tried = subprocess.run([sys.executable, "-c", _TRY_BF16], capture_output=True, check=False)
+    return tried.returncode == 0

@@ -1,0 +1,280 @@
+"""SOM-DST, top to bottom: the equations of sections 3.1 to 3.3 with their symbols.
+
+B batch, T tokens, J slots, U slots to update in the batch, K value tokens, D width, V vocabulary, O operations.
+
+    StateOperationPredictor   X_t -> H_t, h^X, P_opr, P_dom
+    SlotValueGenerator        (h^X, h^[SLOT]j, H_t) -> P_val, for all slots to update of a batch at once
+    SomDst                    both, with the joint loss
+
+`naive.py` generates slot by slot as the equations are written, and a test holds that both agree. Where the encoder's
+first weights come from is `encoders.py`'s concern, batches are made in `batches.py`, the loop is in `training.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What the model needs to know beside its encoder."""
+
+    operations: int
+    domains: int
+    eos: int
+    name_ids: tuple[tuple[int, ...], ...] = ()
+    """Word pieces of each slot's name, in the compact layout; empty in the paper's."""
+    scaled_logits: bool = True
+    """Learned scales on the copy and vocabulary logits, and a gate that starts in favour of copying."""
+    dropout: float = 0.0
+    update: int = 3
+    """The classifier's output that is UPDATE."""
+
+
+class Batch(NamedTuple):
+    """A padded batch of turns. The last three fields are labels; `values` is None where nothing is generated."""
+
+    ids: Tensor  # [B, T]
+    segments: Tensor  # [B, T]
+    mask: Tensor  # [B, T] True where a token stands
+    slots: Tensor  # [B, J] position of each [SLOT]
+    operations: Tensor | None = None  # [B, J]
+    domain: Tensor | None = None  # [B] -100 where unknown
+    values: ValueTargets | None = None
+
+
+class ValueTargets(NamedTuple):
+    """The slots to update of a batch, U of them."""
+
+    owners: Tensor  # [U] which turn
+    slots: Tensor  # [U] which slot
+    tokens: Tensor  # [U, K] padded after [EOS]
+    mask: Tensor  # [U, K]
+
+
+class Encoded(NamedTuple):
+    """What the encoder says of a batch."""
+
+    tokens: Tensor  # H_t          [B, T, D]
+    pooled: Tensor  # h^X          [B, D]
+    slots: Tensor  # h^[SLOT]j    [B, J, D]
+    operations: Tensor  # logits   [B, J, O]
+    domain: Tensor  # logits       [B, domains]
+
+
+class Generated(NamedTuple):
+    """Greedy values of U slots."""
+
+    tokens: Tensor  # [U, K]
+    probability: Tensor  # [U] product over the tokens
+    positions: Tensor  # [U, K] where the copy attention looked most
+
+
+class StateOperationPredictor(nn.Module):
+    """Section 3.1: encode the turn with the memory, choose an operation a slot."""
+
+    encoder: Any
+    names: Tensor  # [J, pieces of the longest name]
+
+    def __init__(self, encoder: Any, options: ModelOptions) -> None:
+        super().__init__()
+        self.encoder = encoder  # of transformers, which has no types
+        width: int = encoder.config.hidden_size
+        self.has_segments = getattr(encoder.config, "type_vocab_size", 0) > 1
+        self.W_pool = nn.Linear(width, width)
+        self.W_opr = nn.Linear(width, options.operations)
+        self.W_dom = nn.Linear(width, options.domains)
+        self.dropout = nn.Dropout(options.dropout)
+        longest = max((len(ids) for ids in options.name_ids), default=0)
+        names = torch.zeros(len(options.name_ids), longest, dtype=torch.long)
+        for j, ids in enumerate(options.name_ids):
+            names[j, : len(ids)] = torch.tensor(ids)
+        # Row 0 of a BERT vocabulary is [PAD], so 0 marks the end of a name.
+        self.register_buffer("names", names, persistent=False)
+        for layer in (self.W_pool, self.W_opr, self.W_dom):
+            nn.init.normal_(layer.weight, std=0.02)
+            nn.init.zeros_(layer.bias)
+
+    @property
+    def word_embeddings(self) -> nn.Embedding:
+        embeddings: nn.Embedding = self.encoder.get_input_embeddings()
+        return embeddings
+
+    def embed(self, ids: Tensor, slots: Tensor) -> Tensor:
+        """Word embeddings; in the compact layout each [SLOT] also carries the sum of its name's pieces."""
+        embedded = self.word_embeddings(ids)  # [B, T, D]
+        if self.names.numel() == 0:
+            return embedded
+        names = (self.word_embeddings(self.names) * (self.names > 0).unsqueeze(-1)).sum(1)  # [J, D]
+        at = slots.unsqueeze(-1).expand(-1, -1, embedded.shape[-1])  # [B, J, D]
+        return embedded.scatter_add(1, at, names.to(embedded.dtype).expand(len(ids), -1, -1))
+
+    def forward(self, batch: Batch) -> Encoded:
+        embedded = self.embed(batch.ids, batch.slots)
+        # A ready additive mask, so that the encoder neither builds one nor branches on its content.
+        bias = torch.zeros(batch.mask.shape, dtype=embedded.dtype, device=embedded.device)
+        bias = bias.masked_fill(~batch.mask, torch.finfo(torch.float16).min)[:, None, None, :]
+        segments = {"token_type_ids": batch.segments} if self.has_segments else {}
+        H = self.encoder(inputs_embeds=embedded, attention_mask=bias, **segments).last_hidden_state  # [B, T, D]
+        h_X = torch.tanh(self.W_pool(H[:, 0]))  # [B, D]
+        h_slots = H.gather(1, batch.slots.unsqueeze(-1).expand(-1, -1, H.shape[-1]))  # [B, J, D]
+        return Encoded(H, h_X, h_slots, self.W_opr(self.dropout(h_slots)), self.W_dom(self.dropout(h_X)))
+
+
+class SlotValueGenerator(nn.Module):
+    """Section 3.2: a GRU that writes a value, from the vocabulary or by copying out of the input."""
+
+    def __init__(self, width: int, options: ModelOptions) -> None:
+        super().__init__()
+        self.eos = options.eos
+        self.gru = nn.GRU(width, width, batch_first=True)
+        self.W_1 = nn.Linear(3 * width, 1)
+        self.dropout = nn.Dropout(options.dropout)
+        nn.init.normal_(self.W_1.weight, std=0.02)
+        nn.init.zeros_(self.W_1.bias)
+        self.scales: nn.Parameter | None = None
+        if options.scaled_logits:
+            self.scales = nn.Parameter(torch.ones(2))  # logarithms: copy, vocabulary
+            nn.init.constant_(self.W_1.bias, -1.0)
+
+    def scale(self, which: int) -> Tensor | float:
+        return 1.0 if self.scales is None else self.scales[which].exp()
+
+    def attend(self, g: Tensor, H: Tensor, mask: Tensor) -> Tensor:
+        """P_ctx = softmax(H g), over the positions of the whole input.  g [U, K, D], H [U, T, D] -> [U, K, T]"""
+        scores = torch.bmm(g, H.transpose(1, 2)).float() * self.scale(0)
+        return scores.masked_fill(~mask[:, None, :], float("-inf")).softmax(-1)
+
+    def gate(self, g: Tensor, e: Tensor, P_ctx: Tensor, H: Tensor) -> Tensor:
+        """alpha = sigmoid(W_1 [g; e; c]), c = P_ctx H.  -> [U, K]"""
+        c = torch.bmm(P_ctx.to(H.dtype), H)
+        return torch.sigmoid(self.W_1(torch.cat([g, e, c], -1)).squeeze(-1).float())
+
+    def target_probabilities(
+        self, e: Tensor, g_0: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, targets: Tensor
+    ) -> Tensor:
+        """P_val of the given targets, all steps in one pass.
+
+        e [U, K, D] inputs, g_0 [U, D], H [U, T, D], ids and mask [U, T], E [V, D], targets [U, K] -> [U, K]
+        Only the target's probability is needed for the loss, so P_ctx is never scattered onto the vocabulary.
+        """
+        e = self.dropout(e)
+        g, _ = self.gru(e, g_0.unsqueeze(0).contiguous())  # [U, K, D]
+        # Flat: a product of [U, K, D] and [D, V] would copy E once a slot.
+        logits = (g.flatten(0, 1) @ E.t()).float() * self.scale(1)  # [U * K, V]
+        P_vcb = torch.exp(-F.cross_entropy(logits, targets.flatten(), reduction="none")).view_as(targets)
+        P_ctx = self.attend(g, H, mask)
+        alpha = self.gate(g, e, P_ctx, H)
+        copied = (P_ctx * (ids[:, None, :] == targets[:, :, None])).sum(-1)  # [U, K]
+        return alpha * P_vcb + (1 - alpha) * copied
+
+    def step(
+        self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """One step for U slots: (P_val [U, V], P_ctx [U, T], the next g [U, D])."""
+        output, hidden = self.gru(e.unsqueeze(1), g.unsqueeze(0).contiguous())
+        P_ctx = self.attend(output, H, mask)
+        alpha = self.gate(output, e.unsqueeze(1), P_ctx, H)  # [U, 1]
+        P_vcb = ((output.squeeze(1) @ E.t()).float() * self.scale(1)).softmax(-1)
+        P_val = (alpha * P_vcb).scatter_add(1, ids, (1 - alpha) * P_ctx.squeeze(1))
+        return P_val, P_ctx.squeeze(1), hidden.squeeze(0)
+
+    def generate(
+        self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, embeddings: nn.Embedding, *, steps: int
+    ) -> Generated:
+        """Greedy values of U slots, until all have said [EOS]."""
+        tokens, positions = [], []
+        probability = torch.ones(len(e))
+        ended = torch.zeros(len(e), dtype=torch.bool)
+        for _ in range(steps):
+            P_val, P_ctx, g = self.step(e, g, H, ids, mask, embeddings.weight)
+            best, token = P_val.max(-1)
+            token = token.masked_fill(ended, self.eos)
+            probability = torch.where(ended, probability, probability * best)
+            tokens.append(token)
+            positions.append(P_ctx.argmax(-1))
+            ended = ended | (token == self.eos)
+            if bool(ended.all()):
+                break
+            e = embeddings(token)
+        return Generated(torch.stack(tokens, 1), probability, torch.stack(positions, 1))
+
+
+class Losses(NamedTuple):
+    total: Tensor
+    operations: Tensor
+    domain: Tensor
+    values: Tensor
+
+
+class SomDst(nn.Module):
+    """The whole model."""
+
+    def __init__(self, encoder: Any, options: ModelOptions) -> None:
+        super().__init__()
+        self.options = options
+        self.operation_predictor = StateOperationPredictor(encoder, options)
+        self.value_generator = SlotValueGenerator(encoder.config.hidden_size, options)
+
+    def encode(self, batch: Batch) -> Encoded:
+        return self.operation_predictor(batch)
+
+    def forward(self, batch: Batch, *, teacher_forcing: bool = True, operation_weight: float = 1.0) -> Losses:
+        return joint_loss(self, batch, teacher_forcing=teacher_forcing, operation_weight=operation_weight)
+
+    def generate(self, batch: Batch, encoded: Encoded, owners: Tensor, slots: Tensor, *, steps: int) -> Generated:
+        """Values for the given slots (U of them: turn `owners[u]`, slot `slots[u]`)."""
+        return self.value_generator.generate(
+            encoded.slots[owners, slots],
+            encoded.pooled[owners],
+            encoded.tokens[owners],
+            batch.ids[owners],
+            batch.mask[owners],
+            self.operation_predictor.word_embeddings,
+            steps=steps,
+        )
+
+
+def joint_loss(model: SomDst, batch: Batch, *, teacher_forcing: bool, operation_weight: float = 1.0) -> Losses:
+    """L_joint = L_opr + L_dom + L_svg (section 3.3), averaged over the turns of a batch."""
+    assert batch.operations is not None and batch.domain is not None
+    encoded = model.encode(batch)
+    L_opr = F.cross_entropy(encoded.operations.flatten(0, 1).float(), batch.operations.flatten())
+    known = (batch.domain >= 0).sum().clamp(min=1)
+    L_dom = F.cross_entropy(encoded.domain.float(), batch.domain, ignore_index=-100, reduction="sum") / known
+    L_svg = value_loss(model, batch, encoded, teacher_forcing=teacher_forcing)
+    return Losses(operation_weight * L_opr + L_dom + L_svg, L_opr, L_dom, L_svg)
+
+
+def value_loss(model: SomDst, batch: Batch, encoded: Encoded, *, teacher_forcing: bool) -> Tensor:
+    """L_svg: mean over a value's tokens, then over a turn's slots, then over the turns."""
+    targets = batch.values
+    if targets is None:  # nothing is updated: a zero that still belongs to the graph
+        return encoded.pooled.sum() * 0.0
+    generator, embeddings = model.value_generator, model.operation_predictor.word_embeddings
+    first = encoded.slots[targets.owners, targets.slots]  # e^0 = h^[SLOT]j   [U, D]
+    fed = targets.tokens[:, :-1]
+    if not teacher_forcing:  # the model's own words: found without a gradient, then fed to the same single pass
+        with torch.no_grad():
+            steps = targets.tokens.shape[1]
+            greedy = model.generate(batch, encoded, targets.owners, targets.slots, steps=steps).tokens
+            fed = F.pad(greedy, (0, steps - greedy.shape[1]), value=model.options.eos)[:, :-1]
+    e = torch.cat([first.unsqueeze(1), embeddings(fed).to(first.dtype)], 1)  # [U, K, D]
+    P_val = generator.target_probabilities(
+        e,
+        encoded.pooled[targets.owners],
+        encoded.tokens[targets.owners],
+        batch.ids[targets.owners],
+        batch.mask[targets.owners],
+        embeddings.weight,
+        targets.tokens,
+    )
+    nll = -torch.log(P_val.clamp_min(1e-9)) * targets.mask
+    per_slot = nll.sum(1) / targets.mask.sum(1)  # [U]
+    slots_of_turn = torch.bincount(targets.owners, minlength=len(batch.ids))  # [B]
+    return (per_slot / slots_of_turn[targets.owners]).sum() / len(batch.ids)

@@ -1,0 +1,71 @@
+"""`TorchPredictor`: a trained model as a `Predictor`, run on torch. Building and loading the model is here too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from somdst.encoding import Encoder
+from somdst.folder import ModelFolder
+from somdst.learn.model import Batch, ModelOptions, SomDst
+from somdst.operations import Operation, OperationSet
+from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
+
+
+def model_options(encoder: Encoder, *, dropout: float = 0.0) -> ModelOptions:
+    operation_set = OperationSet.named(encoder.config.operation_set)
+    names = tuple(map(tuple, encoder.name_ids)) if encoder.config.layout == "compact" else ()
+    return ModelOptions(
+        operations=len(operation_set.operations),
+        domains=len(encoder.schema.domains),
+        eos=encoder.eos,
+        name_ids=names,
+        scaled_logits=encoder.config.scaled_logits,
+        dropout=dropout,
+        update=operation_set.index(Operation.UPDATE),
+    )
+
+
+class TorchPredictor(ModelPredictor):
+    def __init__(
+        self, model: SomDst, encoder: Encoder, *, model_id: str = "somdst-torch", precision: str = "fp32"
+    ) -> None:
+        super().__init__(encoder, model_id=model_id)
+        self.model, self.precision = model, precision
+
+    @classmethod
+    def open(cls, path_or_name: str | Path = "default") -> TorchPredictor:
+        from somdst.learn.checkpoints import WEIGHTS, load_model
+
+        folder = ModelFolder.open(path_or_name)
+        encoder = folder.encoder()
+        return cls(load_model(folder, encoder), encoder, model_id=folder.model_id(WEIGHTS))
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bf16")
+
+    @torch.inference_mode()
+    def run_encoder(self, arrays: Arrays) -> EncoderRun:
+        self.model.eval()
+        ids, segments, mask, slots = (torch.from_numpy(array) for array in arrays)
+        batch = Batch(ids, segments, mask, slots)
+        with self._autocast():
+            encoded = self.model.encode(batch)
+        return EncoderRun(encoded.operations.float().numpy(), encoded.domain.float().numpy(), (batch, encoded))
+
+    @torch.inference_mode()
+    def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
+        batch, encoded = context
+        with self._autocast():
+            generated = self.model.generate(
+                batch,
+                encoded,
+                torch.from_numpy(owners),
+                torch.from_numpy(slots),
+                steps=self.config.max_value_length,
+            )
+        return GeneratorRun(
+            generated.tokens.numpy(), generated.probability.float().numpy(), generated.positions.numpy()
+        )

@@ -1,0 +1,152 @@
+"""How a model is trained: every choice, with the sentence that is also the command line's help.
+
+Presets: `paper` has the constants of the paper (section 4.2), `cpu` is the recipe of the shipped model, made for two
+cores; docs/experiments.md says what each choice is worth.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from somdst.config import Layout, ModelConfig, Normalisation
+from somdst.errors import InputError, did_you_mean
+
+Precision = Literal["bf16", "fp32"]
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # The model: these go into its config.json.
+    name: str = Field(default="somdst", description="Name of the model in logs and audit trails.")
+    encoder: str = Field(default="minilm", description="Encoder to start from: a hub name, a folder, or minilm.")
+    layout: Layout = Field(default="compact", description="How a turn becomes tokens: paper, or compact, half as long.")
+    operation_set: str = Field(default="4", description="Operations: 4, 2, 3-without-delete, 3-without-dontcare, 6.")
+    normalisation: Normalisation = Field(default="multiwoz", description="Text rules: multiwoz or lowercase.")
+    max_length: int = Field(
+        default=352, ge=16, description="Longest input in word pieces; the oldest text is cut first."
+    )
+    max_value_length: int = Field(default=16, ge=2, description="Most word pieces of a value, its end included.")
+    history: int = Field(default=1, ge=0, description="Turns before the current one that are read.")
+    scaled_logits: bool = Field(
+        default=True, description="Learned scales on copy and vocabulary logits, gate towards copying."
+    )
+
+    # The loop.
+    epochs: float = Field(
+        default=6.0, gt=0, description="Passes over the corpus; the learning rate falls to zero over them."
+    )
+    batch_size: int = Field(default=32, ge=1, description="Turns in an optimiser step, over all processes.")
+    accumulation: int = Field(default=1, ge=1, description="Parts a batch is computed in, to save memory.")
+    encoder_learning_rate: float = Field(
+        default=3e-4, gt=0, description="Peak learning rate of the encoder and its heads."
+    )
+    decoder_learning_rate: float = Field(
+        default=2e-3, gt=0, description="Peak learning rate of the slot value generator."
+    )
+    warmup: float = Field(default=0.05, ge=0, lt=1, description="Share of the steps in which the learning rate rises.")
+    weight_decay: float = Field(default=0.01, ge=0, description="Decay of the encoder's matrices.")
+    clip: float = Field(default=1.0, ge=0, description="Largest norm of the gradient; 0 does not clip.")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout in the encoder and before the classifiers.")
+    attention_dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="Dropout on attention weights; slow on a CPU."
+    )
+    word_dropout: float = Field(default=0.1, ge=0, lt=1, description="Share of dialogue pieces replaced by [UNK].")
+    shuffle_slots: float = Field(default=0.5, ge=0, le=1, description="Share of the examples whose slots are shuffled.")
+    teacher_forcing: float = Field(
+        default=1.0, ge=0, le=1, description="Share of the batches fed the gold value tokens."
+    )
+    operation_weight: float = Field(default=1.0, gt=0, description="Weight of the operation loss in the joint loss.")
+    freeze_embeddings: bool = Field(default=True, description="Keep the word embeddings as they are.")
+    average: float = Field(
+        default=0.999, ge=0, lt=1, description="Decay of the weights' running average; 0 takes the last."
+    )
+    precision: Precision = Field(default="bf16", description="bf16 or fp32.")
+    seed: int = Field(default=0, description="Fixes the order of the batches and every random choice.")
+
+    # Wrong previous states: what the paper's training never shows.
+    wrong_states: float = Field(
+        default=0.3, ge=0, le=1, description="Share of the examples fed a made-up wrong memory."
+    )
+    wrong_drop: float = Field(
+        default=0.1, ge=0, le=1, description="In those: chance of each filled slot to be emptied."
+    )
+    wrong_replace: float = Field(
+        default=0.1, ge=0, le=1, description="In those: chance of each filled slot to be replaced."
+    )
+    wrong_add: float = Field(default=0.2, ge=0, le=1, description="In those: chance that a wrong slot is filled.")
+    own_states: Path | None = Field(
+        default=None, description="Predictions of an earlier model on the corpus, to be fed too."
+    )
+    own_rate: float = Field(default=0.5, ge=0, le=1, description="Share of the examples fed the memory in own_states.")
+    perturb: float = Field(
+        default=0.0, ge=0, le=1, description="Share of the examples whose user turn is typed differently."
+    )
+
+    # Looking after the run.
+    evaluate_every: float = Field(default=0.5, gt=0, description="Epochs between two looks at dev.")
+    dev_limit: int = Field(default=0, ge=0, description="Dialogues of dev to look at; 0 takes all.")
+    patience: int = Field(
+        default=0, ge=0, description="Looks without a better dev accuracy before stopping; 0 never stops."
+    )
+    checkpoint_minutes: float = Field(default=10.0, gt=0, le=10, description="Minutes between two checkpoints.")
+
+    def model(self) -> ModelConfig:
+        shared = ModelConfig.model_fields.keys() & Settings.model_fields.keys()
+        return ModelConfig.model_validate({key: getattr(self, key) for key in shared})
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "cpu": {},
+    "paper": {
+        "encoder": "bert-base-uncased",
+        "layout": "paper",
+        "max_length": 256,
+        "max_value_length": 9,
+        "scaled_logits": False,
+        "epochs": 30.0,
+        "encoder_learning_rate": 4e-5,
+        "decoder_learning_rate": 1e-4,
+        "warmup": 0.1,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+        "teacher_forcing": 0.5,
+        "freeze_embeddings": False,
+        "average": 0.0,
+        "precision": "fp32",
+        "wrong_states": 0.0,
+        "perturb": 0.0,
+        "evaluate_every": 1.0,
+    },
+}
+
+
+def load_settings(preset: str, *, file: Path | None = None, **overrides: Any) -> Settings:
+    """A preset, changed by a YAML file, changed by single options."""
+    if preset not in PRESETS:
+        raise InputError(
+            f'There is no preset "{preset}"; there are {", ".join(PRESETS)}.{did_you_mean(preset, PRESETS)}'
+        )
+    values = {**PRESETS[preset], **(_read(file) if file else {}), **overrides}
+    for key in values:
+        if key not in Settings.model_fields:
+            raise InputError(f'There is no setting "{key}".{did_you_mean(key, Settings.model_fields)}')
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"The setting {'.'.join(map(str, first['loc']))} is wrong: {first['msg']}.") from error
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"Cannot read the settings {file}: {' '.join(str(error).split())}.") from error
+    if not isinstance(data, dict):
+        raise InputError(f"The settings {file} must be a mapping such as `epochs: 4`.")
+    return {str(key): value for key, value in data.items()}

@@ -1,0 +1,54 @@
+"""Wrong memories to train on: what a tracker meets in life, and the paper's training never shows.
+
+Trained on gold memories only, a model trusts its memory blindly, and one mistake stays for the rest of the dialogue.
+Here a fed memory loses values, gets other values, gets values that nobody asked for, or is the one that an earlier
+model really had at that turn. Labels are then derived against what was fed, so the model learns to repair.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from somdst.dialogue import Dialogue
+from somdst.schema import Schema
+from somdst.state import State, Value
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePool:
+    """The values that each slot takes in a corpus, each as often as it was written."""
+
+    values: Mapping[str, tuple[Value, ...]]
+
+    @classmethod
+    def collect(cls, dialogues: Iterable[Dialogue], schema: Schema) -> ValuePool:
+        found: dict[str, list[Value]] = {str(slot): [] for slot in schema}
+        for dialogue in dialogues:
+            before = State()
+            for state in dialogue.states():
+                for slot, value in state.items():
+                    if slot in found and before.get(slot) != value:
+                        found[slot].append(value)
+                before = state
+        return cls({slot: tuple(values) for slot, values in found.items() if values})
+
+    def draw(self, slot: str, rng: random.Random) -> Value | None:
+        return rng.choice(self.values[slot]) if slot in self.values else None
+
+
+def corrupt(state: State, pool: ValuePool, *, drop: float, replace: float, add: float, rng: random.Random) -> State:
+    """The state with each filled slot emptied or replaced with these chances, and maybe a wrong slot filled."""
+    changed: dict[str, Value | None] = {}
+    for slot in state:
+        chance = rng.random()
+        if chance < drop:
+            changed[slot] = None
+        elif chance < drop + replace:
+            changed[slot] = pool.draw(slot, rng)
+    if rng.random() < add and pool.values:
+        slot = rng.choice(sorted(pool.values))
+        if slot not in state:
+            changed[slot] = pool.draw(slot, rng)
+    return state.with_values(changed)

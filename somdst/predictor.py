@@ -1,0 +1,175 @@
+"""`ModelPredictor`: what every trained model does around its network, whichever engine runs it.
+
+Turns are encoded and padded into arrays, the encoder is run once for all of them, then the generator once for all slots
+to update of all turns, and the numbers become a `Prediction`. `runtime.py` runs the network on ONNX Runtime,
+`learn/predictor.py` on torch; both only implement `run_encoder` and `run_generator`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from somdst.config import ModelConfig
+from somdst.encoding import Encoder, Encoding
+from somdst.operations import Operation, OperationSet
+from somdst.prediction import Prediction, SlotPrediction, TurnInput
+from somdst.schema import Schema
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+BATCH = 32
+"""Turns in one run of the network; more are split, similar lengths together."""
+
+
+class Arrays(NamedTuple):
+    """A padded batch."""
+
+    ids: Ints  # [B, T]
+    segments: Ints  # [B, T]
+    mask: NDArray[np.bool_]  # [B, T] True where a token stands
+    slots: Ints  # [B, J]
+
+
+class EncoderRun(NamedTuple):
+    """What the encoder said; `context` is whatever the engine's generator needs of it."""
+
+    operations: Floats  # logits [B, J, O]
+    domain: Floats  # logits [B, domains]
+    context: Any
+
+
+class GeneratorRun(NamedTuple):
+    """Values of U slots, greedy."""
+
+    tokens: Ints  # [U, K]
+    probability: Floats  # [U]
+    positions: Ints  # [U, K] where the copy attention looked most
+
+
+def pad(encodings: Sequence[Encoding], *, pad_id: int, multiple: int = 1) -> Arrays:
+    """One array a field, padded at the right to the longest, rounded up to a multiple."""
+    longest = max(map(len, encodings))
+    shape = (len(encodings), -(-longest // multiple) * multiple)
+    ids = np.full(shape, pad_id, dtype=np.int64)
+    segments, mask = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=bool)
+    for row, encoding in enumerate(encodings):
+        ids[row, : len(encoding)] = encoding.ids
+        segments[row, : len(encoding)] = encoding.segments
+        mask[row, : len(encoding)] = True
+    return Arrays(ids, segments, mask, np.array([encoding.slots for encoding in encodings], dtype=np.int64))
+
+
+class ModelPredictor(ABC):
+    """A `Predictor` around a network."""
+
+    def __init__(self, encoder: Encoder, *, model_id: str) -> None:
+        self.encoder = encoder
+        self.config: ModelConfig = encoder.config
+        self._model_id = model_id
+        self._operation_set = OperationSet.named(self.config.operation_set)
+        self._update = self._operation_set.index(Operation.UPDATE)
+        self._slot_names = [str(slot) for slot in self.schema.slots]
+
+    @property
+    def schema(self) -> Schema:
+        return self.encoder.schema
+
+    @property
+    def operation_set(self) -> OperationSet:
+        return self._operation_set
+
+    @property
+    def history(self) -> int:
+        return self.config.history
+
+    @property
+    def model_id(self) -> str:
+        return self._model_id
+
+    @abstractmethod
+    def run_encoder(self, arrays: Arrays) -> EncoderRun: ...
+
+    @abstractmethod
+    def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun: ...
+
+    def predict(
+        self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
+    ) -> list[Prediction]:
+        encodings = [self.encoder.encode(input) for input in inputs]
+        by_length = sorted(range(len(inputs)), key=lambda i: len(encodings[i]))
+        results: dict[int, Prediction] = {}
+        for start in range(0, len(inputs), BATCH):
+            chosen = by_length[start : start + BATCH]
+            forced = [operations[i] for i in chosen] if operations is not None else None
+            results.update(zip(chosen, self._predict_batch([encodings[i] for i in chosen], forced), strict=True))
+        return [results[i] for i in range(len(inputs))]
+
+    def _predict_batch(
+        self, encodings: list[Encoding], forced: Sequence[Mapping[str, Operation]] | None
+    ) -> list[Prediction]:
+        arrays = pad(encodings, pad_id=self.encoder.pad)
+        run = self.run_encoder(arrays)
+        P_opr = _softmax(run.operations)  # [B, J, O]
+        chosen = P_opr.argmax(-1) if forced is None else self._indices(forced)  # [B, J]
+        owners, slots = np.nonzero(chosen == self._update)
+        values = self.run_generator(arrays, run.context, owners, slots) if len(owners) else None
+        written: list[dict[int, int]] = [{} for _ in encodings]
+        for u, (owner, slot) in enumerate(zip(owners.tolist(), slots.tolist(), strict=True)):
+            written[owner][slot] = u
+        domains = run.domain.argmax(-1)
+        return [
+            self._assemble(encoding, P_opr[b], chosen[b], written[b], values, int(domains[b]))
+            for b, encoding in enumerate(encodings)
+        ]
+
+    def _indices(self, forced: Sequence[Mapping[str, Operation]]) -> Ints:
+        carryover = self._operation_set.index(Operation.CARRYOVER)
+        chosen = np.full((len(forced), len(self._slot_names)), carryover, dtype=np.int64)
+        for row, operations in enumerate(forced):
+            for slot, operation in operations.items():
+                chosen[row, self.schema.index[slot]] = self._operation_set.index(operation)
+        return chosen
+
+    def _assemble(
+        self,
+        encoding: Encoding,
+        P_opr: Floats,  # [J, O]
+        chosen: Ints,  # [J]
+        written: dict[int, int],
+        values: GeneratorRun | None,
+        domain: int,
+    ) -> Prediction:
+        probabilities = P_opr[np.arange(len(chosen)), chosen].tolist()
+        slots: dict[str, SlotPrediction] = {}
+        carryover: dict[str, float] = {}
+        for j, index in enumerate(chosen.tolist()):
+            name, operation = self._slot_names[j], self._operation_set.operations[index]
+            if operation is Operation.CARRYOVER:
+                carryover[name] = probabilities[j]
+            elif values is None or operation is not Operation.UPDATE:
+                slots[name] = SlotPrediction(operation, self._calibrated(probabilities[j]))
+            else:
+                u = written[j]
+                value, evidence = self.encoder.decode_copied(
+                    encoding, values.tokens[u].tolist(), values.positions[u].tolist()
+                )
+                probability = self._calibrated(probabilities[j] * float(values.probability[u]))
+                slots[name] = SlotPrediction(operation, probability, value, evidence)
+        return Prediction(slots, carryover, self.schema.domains[domain])
+
+    def _calibrated(self, probability: float) -> float:
+        """The probability whose logit is divided by the temperature that was fitted on dev."""
+        p = min(max(probability, 1e-7), 1 - 1e-7)
+        return 1 / (1 + math.exp(-math.log(p / (1 - p)) / self.config.temperature))
+
+
+def _softmax(logits: Floats) -> Floats:
+    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(-1, keepdims=True), dtype=np.float32)
