@@ -1,5 +1,6 @@
 """The paper's arithmetic on the paper's numbers, and each analysis on a predictor that errs."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from somdst.errors import CorpusError
 from somdst.evaluate import paper_tables, published
 from somdst.evaluate.analysis import analyse, cost
 from somdst.evaluate.comparison import compare
-from somdst.evaluate.efficiency import measure_efficiency
+from somdst.evaluate.efficiency import measure_batching, measure_efficiency
 from somdst.evaluate.error_analysis import ErrorAnalysis
 from somdst.evaluate.metrics import Spread, measure
 from somdst.evaluate.run import run
@@ -49,7 +50,8 @@ def test_an_analysis_holds_everything_and_reports_its_progress() -> None:
     assert sum(steps) == cost(turns, timed_turns=12)
     assert done.errors.accuracy[frozenset()] == done.metrics.joint_goal_accuracy
     assert done.errors.propagation > 1.0
-    assert done.batching.turns <= turns and done.batching.times_faster > 0
+    assert done.batching.turns == turns and 0 < done.batching.turns_one_by_one < turns
+    assert done.batching.times_faster > 0
     data = done.to_json()
     assert data["error_analysis"]["joint_goal_accuracy"]["operations,values"] == 100.0
     assert {"efficiency", "batching", "calibration", "joint_goal_accuracy"} <= set(data)
@@ -145,3 +147,15 @@ def test_different_dialogues_are_not_compared() -> None:
     with pytest.raises(CorpusError, match="other labels"):
         compare(runs, run(NoisyPredictor(others), others))
     assert compare(runs[:5], runs, samples=200).dialogues == 5
+
+
+def test_batches_pay_off_where_a_call_costs_more_than_a_turn() -> None:
+    class Costly(NoisyPredictor):
+        def predict(self, inputs, *, operations=None):  # type: ignore[no-untyped-def]
+            time.sleep(0.001)
+            return super().predict(inputs, operations=operations)
+
+    some = dialogues(60)
+    measured = measure_batching(Costly(some), some, turns=40)
+    assert measured.times_faster >= 5
+    assert 20 <= measured.turns_one_by_one <= 80

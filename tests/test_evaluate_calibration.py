@@ -1,11 +1,15 @@
 """Calibration on probabilities whose truth is known."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from somdst.config import ModelConfig
 from somdst.evaluate.calibration import (
+    Scored,
     calibrate,
+    calibrated_config,
     choose_threshold,
     expected_calibration_error,
     fit_temperature,
@@ -15,6 +19,7 @@ from somdst.evaluate.calibration import (
     soften,
 )
 from somdst.evaluate.run import run
+from somdst.operations import Operation
 
 from .noisy import NoisyPredictor, dialogues
 
@@ -28,7 +33,7 @@ def drawn(count: int, *, temperature: float) -> tuple[list[float], list[bool]]:
 
 @pytest.mark.parametrize("temperature", [0.6, 1.0, 2.5])
 def test_the_temperature_is_found_and_mends_the_error(temperature: float) -> None:
-    said, correct = drawn(20_000, temperature=temperature)
+    said, correct = drawn(8_000, temperature=temperature)
     found = fit_temperature([logit(p) for p in said], correct)
     assert found == pytest.approx(temperature, rel=0.08)
     assert expected_calibration_error([soften(p, found) for p in said], correct) < 2.0
@@ -59,6 +64,19 @@ def test_the_threshold_holds_back_as_much_as_is_at_least_half_wrong() -> None:
     assert higher.count(False) < 0.5 * len(higher)
     assert choose_threshold([0.9, 0.8], [True, True]).value == 0.0
     assert choose_threshold([0.5, 0.5, 0.5], [True, True, False]).held_back == 0  # equal ones cannot be told apart
+
+
+def test_a_calibrated_configuration_holds_back_the_same_writes() -> None:
+    said, correct = drawn(5_000, temperature=2.0)
+    scored = [Scored("hotel-area", Operation.UPDATE, p, right) for p, right in zip(said, correct, strict=True)]
+    measured = calibrate(scored)
+    config = calibrated_config(ModelConfig(temperature=1.5), measured)
+    assert config.temperature == pytest.approx(1.5 * measured.temperature, abs=1e-3)
+    softened = [soften(p, measured.temperature) for p in said]
+    assert sum(p < config.pending_threshold for p in softened) == pytest.approx(measured.threshold.held_back, abs=3)
+    again = calibrate([replace(change, probability=p) for change, p in zip(scored, softened, strict=True)])
+    assert again.temperature == pytest.approx(1.0, abs=0.01)
+    assert calibrated_config(ModelConfig(), calibrate([])).pending_threshold == 0.0
 
 
 def test_changes_of_runs_are_scored_by_the_value_that_was_written() -> None:

@@ -8,11 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from somdst.cli.main import app
+from somdst.config import ModelConfig
 from somdst.corpora import write_dialogues
 from somdst.errors import CorpusError, InputError, SomdstError
 from somdst.prediction import TurnInput
 
-from .noisy import NoisyPredictor, dialogues
+from .noisy import SCHEMA, NoisyPredictor, dialogues
 
 DIALOGUES = dialogues(30)
 
@@ -131,6 +132,21 @@ def test_report(corpus: Path, tmp_path: Path) -> None:
     assert data["perturbations"] == {} and data["files"][0].endswith("report.html")
 
 
-@pytest.mark.parametrize("command", ["evaluate", "analyze", "compare", "report"])
+def test_calibrate_writes_the_configuration(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    SCHEMA.save(model / "schema.json")
+    (model / "config.json").write_text(ModelConfig(name="mine").model_dump_json())
+    monkeypatch.setattr("somdst.cli.open_model.open_predictor", lambda name, **_: ByPlace(DIALOGUES, noise=0.5))
+    before = json.loads((model / "config.json").read_text())
+    data = json.loads(somdst("calibrate", model, corpus, "--json", "--dry-run"))
+    assert json.loads((model / "config.json").read_text()) == before and data["temperature"] > 1.0
+    assert "expected calibration error" in somdst("calibrate", model, corpus)
+    after = json.loads((model / "config.json").read_text())
+    assert (after["temperature"], after["pending_threshold"]) == (data["temperature"], data["pending_threshold"])
+    assert after["name"] == "mine"
+
+
+@pytest.mark.parametrize("command", ["evaluate", "analyze", "calibrate", "compare", "report"])
 def test_help_has_an_example(command: str) -> None:
     assert f"somdst {command} " in " ".join(somdst(command, "--help").split())

@@ -16,7 +16,7 @@ def analyze(
     engine: measuring.EngineOption = "onnx",
     precision: measuring.PrecisionOption = "int8",
     limit: measuring.LimitOption = None,
-    batch_size: measuring.BatchOption = 64,
+    batch_size: measuring.BatchOption = 256,
     timed_turns: Annotated[
         int, typer.Option("--timed-turns", min=1, help="Turns that are timed one at a time, in each regime.")
     ] = 100,

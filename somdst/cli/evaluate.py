@@ -37,7 +37,7 @@ def evaluate(
     engine: measuring.EngineOption = "onnx",
     precision: measuring.PrecisionOption = "int8",
     limit: measuring.LimitOption = None,
-    batch_size: measuring.BatchOption = 64,
+    batch_size: measuring.BatchOption = 256,
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the predictions to this file.", show_default=False)
     ] = None,

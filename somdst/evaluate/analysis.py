@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +48,10 @@ def analyse(
     timed_turns: int = 100,
     progress: Callable[[int], None] | None = None,
 ) -> Analysis:
-    """Run every oracle and every regime. Batching is timed on the first dialogues, four times as many turns."""
+    """Run every oracle and every regime."""
+    start = time.perf_counter()
     runs = run(predictor, dialogues, batch_size=batch_size, progress=progress)
+    seconds = time.perf_counter() - start
     metrics = measure(runs, schema=predictor.schema, operation_set=predictor.operation_set)
     errors = analyse_errors(predictor, dialogues, predicted=runs, batch_size=batch_size, progress=progress)
     generate = metrics.slots_to_generate
@@ -57,16 +60,7 @@ def analyse(
         metrics=metrics,
         errors=errors,
         efficiency=efficiency,
-        batching=measure_batching(predictor, _first_turns(dialogues, 4 * timed_turns), batch_size=batch_size),
+        batching=measure_batching(predictor, dialogues, batch_size=batch_size, turns=timed_turns, seconds=seconds),
         calibration=calibrate(scored_changes(runs)),
         runs=tuple(runs),
     )
-
-
-def _first_turns(dialogues: Sequence[Dialogue], turns: int) -> Sequence[Dialogue]:
-    total = 0
-    for i, dialogue in enumerate(dialogues, start=1):
-        total += len(dialogue.turns)
-        if total >= turns:
-            return dialogues[:i]
-    return dialogues

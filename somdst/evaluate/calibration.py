@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from math import exp, isfinite, log, log1p
 from typing import Any
 
+from somdst.config import ModelConfig
 from somdst.evaluate.run import DialogueRun
 from somdst.operations import Operation
 
@@ -61,6 +62,11 @@ class Calibration:
     threshold: Threshold
     bins: tuple[Bin, ...]
 
+    @property
+    def pending_threshold(self) -> float:
+        """The threshold for probabilities that the temperature has softened: it holds back the same writes."""
+        return soften(self.threshold.value, self.temperature) if self.threshold.held_back else 0.0
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -91,6 +97,17 @@ def calibrate(scored: Sequence[Scored], *, bins: int = 10) -> Calibration:
         error_with_temperature=expected_calibration_error(softened, correct, bins=bins),
         threshold=choose_threshold(probabilities, correct),
         bins=tuple(reliability(probabilities, correct, bins=bins)),
+    )
+
+
+def calibrated_config(config: ModelConfig, measured: Calibration) -> ModelConfig:
+    """The model's configuration with what was measured of it; its probabilities had its own temperature already."""
+    temperature = config.temperature * measured.temperature
+    return config.model_copy(
+        update={
+            "temperature": round(temperature, 4),
+            "pending_threshold": round(measured.pending_threshold, 4),
+        }
     )
 
 

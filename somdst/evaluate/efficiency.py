@@ -64,13 +64,14 @@ class Efficiency:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """The same dialogues evaluated turn by turn and in batches."""
+    """All dialogues evaluated in batches, and some of them, evenly spread, turn by turn."""
 
-    turns: int
     batch_size: int
-    one_by_one: float
-    """Turns a second."""
+    turns: int
     batched: float
+    """Turns a second."""
+    turns_one_by_one: int
+    one_by_one: float
 
     @property
     def times_faster(self) -> float:
@@ -108,15 +109,31 @@ def measure_efficiency(
     )
 
 
-def measure_batching(predictor: Predictor, dialogues: Sequence[Dialogue], *, batch_size: int = 64) -> Batching:
-    turns = sum(len(dialogue.turns) for dialogue in dialogues)
-    run(predictor, dialogues[:1], batch_size=batch_size)
-    rates = []
-    for size in (1, batch_size):
-        start = time.perf_counter()
-        run(predictor, dialogues, batch_size=size)
-        rates.append(turns / (time.perf_counter() - start))
-    return Batching(turns, batch_size, *rates)
+def measure_batching(
+    predictor: Predictor,
+    dialogues: Sequence[Dialogue],
+    *,
+    batch_size: int = 256,
+    turns: int = 100,
+    seconds: float | None = None,
+) -> Batching:
+    """`turns`: about how many are run one by one. `seconds`: what all took in batches, where that is known already."""
+    run(predictor, dialogues[:1], batch_size=1)
+    count = max(1, min(len(dialogues), len(dialogues) * turns // max(1, _turns(dialogues))))
+    some = dialogues[:: len(dialogues) // count]
+    rate = _turns(some) / _seconds(predictor, some, batch_size=1)
+    batched = _turns(dialogues) / (seconds or _seconds(predictor, dialogues, batch_size=batch_size))
+    return Batching(batch_size, _turns(dialogues), batched, _turns(some), rate)
+
+
+def _turns(dialogues: Sequence[Dialogue]) -> int:
+    return sum(len(dialogue.turns) for dialogue in dialogues)
+
+
+def _seconds(predictor: Predictor, dialogues: Sequence[Dialogue], *, batch_size: int) -> float:
+    start = time.perf_counter()
+    run(predictor, dialogues, batch_size=batch_size)
+    return time.perf_counter() - start
 
 
 def _sample(runs: Sequence[DialogueRun], count: int, *, history: int) -> list[tuple[TurnInput, TurnRun]]:

@@ -182,7 +182,7 @@ def batching(measured: Batching) -> Table:
         (f"in batches of {measured.batch_size}", measured.batched),
         ("times faster", measured.times_faster),
     )
-    note = f"{measured.turns:,} turns, the same dialogues and the same model."
+    note = f"{measured.turns:,} turns in batches; {measured.turns_one_by_one:,} of them, evenly spread, turn by turn."
     return Table("batching", "Evaluation in batches", ("", "turns a second"), rows, note)
 
 
