@@ -123,6 +123,8 @@ def _correction(snapshot: Snapshot, slot: str, value: Value | None) -> Change:
 
 def _find_pending(snapshot: Snapshot, slots: Iterable[str]) -> tuple[Pending, ...]:
     names = sorted(set(slots))
+    if not names:
+        raise InputError("There is no write to confirm or reject: nothing is pending.")
     if missing := [slot for slot in names if slot not in snapshot.pending]:
         known = f"pending are {', '.join(sorted(snapshot.pending))}" if snapshot.pending else "nothing is pending"
         raise InputError(f'No write of "{missing[0]}" is pending: {known}.')

@@ -15,7 +15,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from somdst import edits
 from somdst.conversation import Conversation, Result
@@ -26,6 +28,9 @@ from somdst.log import Entry, Snapshot, Source, append, now
 from somdst.prediction import Predictor, TurnInput
 from somdst.schema import Schema
 from somdst.state import State, Value, value_from_json
+
+if TYPE_CHECKING:
+    from somdst.folder import ModelFolder
 
 __all__ = ["MAX_TEXT", "MAX_VALUE", "Conversation", "Result", "Tracker", "check_turn"]
 
@@ -59,14 +64,15 @@ class Tracker:
         precision: str = "int8",
         threads: int | None = None,
     ) -> Tracker:
-        """Open a model by its folder or its name; without an argument, the one that comes with the package."""
+        """Open a model by its folder or its name; without an argument, the one that comes with the package.
+
+        It runs on ONNX Runtime. A folder that training has just made, and nobody has exported yet, runs on torch.
+        """
         from somdst.folder import ModelFolder
-        from somdst.runtime import Runtime
 
         folder = ModelFolder.open(path_or_name)
-        predictor = Runtime.open(folder.path, precision=precision, threads=threads)
         return cls(
-            predictor,
+            _open_predictor(folder, precision=precision, threads=threads),
             schema=Schema.load(schema) if isinstance(schema, (str, Path)) else schema,
             threshold=folder.config.pending_threshold if threshold is None else threshold,
         )
@@ -188,6 +194,17 @@ class Tracker:
     async def update_many_async(self, turns: Sequence[tuple[Conversation, Turn]]) -> list[Result]:
         """`update_many` in a thread, so that an event loop goes on meanwhile."""
         return await asyncio.to_thread(self.update_many, turns)
+
+
+def _open_predictor(folder: ModelFolder, *, precision: str, threads: int | None) -> Predictor:
+    exported = (folder.path / f"encoder.{precision}.onnx").exists()
+    if not exported and (folder.path / "model.safetensors").exists() and find_spec("torch") is not None:
+        from somdst.learn.predictor import TorchPredictor
+
+        return TorchPredictor.open(folder.path)
+    from somdst.runtime import Runtime
+
+    return Runtime.open(folder.path, precision=precision, threads=threads)
 
 
 def check_turn(turn: Turn) -> None:

@@ -124,8 +124,9 @@ def test_pending_writes_are_confirmed_rejected_and_replaced() -> None:
     assert replay(rejected).state == State() and not replay(rejected).pending
     with pytest.raises(InputError, match='No write of "hotel-stars" is pending: pending are hotel-area'):
         edits.confirm(replay(log), [STARS])
-    with pytest.raises(InputError, match="nothing is pending"):
-        edits.reject(replay(rejected), [AREA])
+    for slots in ([AREA], []):
+        with pytest.raises(InputError, match="nothing is pending"):
+            edits.reject(replay(rejected), slots)
 
 
 def test_a_correction_settles_what_was_pending() -> None:

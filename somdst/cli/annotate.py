@@ -1,0 +1,123 @@
+"""`somdst annotate`: a whole file of dialogues, on all cores or on many machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from somdst.cli import tracking
+from somdst.errors import InputError
+
+if TYPE_CHECKING:
+    from somdst.bulk.files import Checked, Summary
+
+
+def annotate(
+    source: Annotated[str, typer.Argument(metavar="IN", help="Dialogues as JSON lines; for ray also Parquet.")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="Where they go, with states and changes.")],
+    model: tracking.ModelOption = "default",
+    schema: tracking.SchemaOption = None,
+    threshold: tracking.ThresholdOption = None,
+    precision: tracking.PrecisionOption = "int8",
+    keep_going: Annotated[bool, typer.Option("--keep-going", help="Name bad lines and skip them.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT where it is there already.")] = False,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-j", min=1, help="Processes; by default one a core.", show_default=False)
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, max=1024, help="Dialogues in one run of the model.")] = 32,
+    engine: Annotated[Literal["local", "ray"], typer.Option("--engine", help="This machine, or Ray Data.")] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="Of a Ray cluster, or `auto`; by default this machine.", show_default=False),
+    ] = None,
+    as_json: tracking.JsonOption = False,
+) -> None:
+    """Track every dialogue of a file: states and changes out, in the same order.
+
+    A run that was stopped goes on where it was when the same command is given again. A bad line is named before any
+    work is done, and nothing is written.
+
+    Example: `somdst annotate dialogues.jsonl annotated.jsonl --keep-going`
+    """
+    from somdst.bulk.annotating import Pretrained
+
+    if address is not None and engine != "ray":
+        raise InputError("--address is the address of a Ray cluster: give --engine ray with it.")
+    opener = Pretrained(model, str(schema) if schema else None, threshold, precision)
+    options: dict[str, Any] = {"keep_going": keep_going, "force": force, "batch": batch}
+    with _Bar() as bar:
+        options["listener"] = bar.listener()
+        if engine == "ray":
+            from somdst.bulk.local import cores
+            from somdst.bulk.on_ray import annotate_on_ray
+
+            options |= {"workers": workers or cores(), "address": address}
+            summary = annotate_on_ray(source, target, opener, **options)
+        else:
+            from somdst.bulk.files import annotate_file
+
+            summary = annotate_file(Path(source), Path(target), opener, workers=workers, **options)
+    _report(summary, as_json=as_json)
+
+
+def _report(summary: Summary, *, as_json: bool) -> None:
+    if as_json:
+        tracking.print_json(summary.to_json())
+        return
+    skipped = f", {summary.skipped:,} bad lines skipped" if summary.skipped else ""
+    what = f"{summary.dialogues:,} dialogues, {summary.turns:,} turns{skipped}"
+    tracking.notice(f"{what}: {summary.output} ({summary.turns_per_s:,.0f} turns a second)")
+
+
+class _Bar:
+    """A progress bar on stderr that counts turns, with their rate and the time left."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.progress = Progress(
+            TextColumn("annotating"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("turns  {task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True, highlight=False),
+            transient=True,
+        )
+        self.task = self.progress.add_task("annotating", total=None, rate="", visible=False)
+        self.began = 0.0
+        self.done = 0
+
+    def __enter__(self) -> _Bar:
+        return self  # it is drawn when the work starts: an error before that is one line and nothing else
+
+    def __exit__(self, *error: object) -> None:
+        if self.progress.live.is_started:
+            self.progress.stop()
+
+    def listener(self) -> Any:
+        from somdst.bulk.files import Listener
+
+        return Listener(start=self.start, turns=self.turns)
+
+    def start(self, checked: Checked, dialogues: int, turns: int) -> None:
+        from time import perf_counter
+
+        for problem in checked.bad:
+            tracking.notice(f"skipped: {problem}")
+        if dialogues:
+            tracking.notice(f"going on after {dialogues:,} dialogues of an earlier run")
+        self.began = perf_counter()
+        if self.progress.console.is_terminal:
+            self.progress.start()
+        self.progress.update(self.task, total=checked.turns or None, completed=turns, visible=True)
+
+    def turns(self, count: int) -> None:
+        from time import perf_counter
+
+        self.done += count
+        rate = self.done / max(perf_counter() - self.began, 1e-6)
+        self.progress.update(self.task, advance=count, rate=f"{rate:,.0f} turns/s")

@@ -1,0 +1,49 @@
+"""`somdst init`: a starter project for own data."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from somdst.cli import tracking
+from somdst.errors import InputError
+
+FILES = ("README.md", "schema.yaml", "train.jsonl", "dev.jsonl")
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    as_json: tracking.JsonOption = False,
+) -> None:
+    """Make a starter project for your own conversations: a schema, example dialogues, and a README with what to do.
+
+    Files that are there already are never replaced.
+
+    Example: `somdst init pizza`
+    """
+    there = [name for name in FILES if (folder / name).exists()]
+    if there or (folder.exists() and not folder.is_dir()):
+        what = f"has a {there[0]} already" if there else "is a file"
+        raise InputError(f"{folder} {what}: name another folder.")
+    starter = resources.files("somdst") / "starter"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            with resources.as_file(starter / name) as path:
+                shutil.copyfile(path, folder / name)
+    except OSError as error:
+        raise InputError(f"Cannot write to {folder}: {error.strerror or error}.") from error
+    if as_json:
+        tracking.print_json({"folder": str(folder), "files": list(FILES)})
+        return
+    commands = [line for line in (folder / "README.md").read_text(encoding="utf-8").splitlines() if _is_command(line)]
+    typer.echo(f"{folder} is ready. Next:\n")
+    typer.echo("\n".join(f"  {line}" for line in [f"cd {folder}", *commands]))
+
+
+def _is_command(line: str) -> bool:
+    return line.startswith("somdst ")
