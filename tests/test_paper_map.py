@@ -1,4 +1,7 @@
-"""docs/paper-map.md: every name in it exists, and it leaves out no equation, table or figure."""
+"""docs/paper-map.md: every name in it exists, and it leaves out no equation, table or figure.
+
+The commands of docs/evaluation.md are looked up in the same way.
+"""
 
 import ast
 import re
@@ -9,11 +12,14 @@ import pytest
 import typer.main
 
 from somdst.cli.main import app
+from somdst.corpora.perturbation import KINDS
+from somdst.evaluate.run import ORACLES
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
 NAMES = sorted({name for name in re.findall(r"`([^`]+)`", TEXT) if name.startswith("somdst.")})
-COMMANDS = sorted({name for name in re.findall(r"`([^`]+)`", TEXT) if name.startswith("somdst ")})
+EVALUATION = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+COMMANDS = sorted({name for name in re.findall(r"`([^`]+)`", TEXT + EVALUATION) if name.startswith("somdst ")})
 
 SYMBOLS = ("V_t", "X_t", "W_pool", "P_opr", "GRU", "P_vcb", "P_ctx", "P_val", "α", "P_dom")
 SYMBOLS += ("L_opr", "L_dom", "L_svg", "L_joint")
@@ -57,8 +63,10 @@ def test_a_name_that_is_not_there_is_noticed() -> None:
 def test_every_command_exists_with_its_options(line: str) -> None:
     words = line.split()[1:]
     command: Any = typer.main.get_command(app)
-    for word in (word for word in words if not word.startswith("-")):
-        assert hasattr(command, "commands") and word in command.commands, f"there is no command `{line}`"
+    for word in words:
+        if not hasattr(command, "commands"):
+            break  # what follows are arguments
+        assert word in command.commands, f"there is no command `{line}`"
         command = command.commands[word]
     known = {option for parameter in command.params for option in parameter.opts}
     assert {word for word in words if word.startswith("-")} <= known
@@ -76,3 +84,8 @@ def test_nothing_of_the_paper_is_left_out() -> None:
     for symbol in SYMBOLS:
         assert symbol in equations, f"the equation of {symbol} is missing"
     assert all("`" in row.split("|")[3] for title in ("Equations", "Tables", "Figures") for row in rows(title))
+
+
+def test_every_perturbation_and_oracle_is_explained() -> None:
+    explained = re.findall(r"^\| `([a-z-]+)` \|", EVALUATION, re.MULTILINE)
+    assert explained == [*ORACLES, *KINDS]
