@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from somdst.dialogue import Dialogue, Turn
 from somdst.evaluate.metrics import Spread
@@ -23,6 +23,7 @@ from somdst.operations import Operation
 from somdst.prediction import Predictor, TurnInput
 from somdst.schema import Schema
 
+Item = TypeVar("Item")
 REGIMES = ("ours", "every-non-null", "every")
 
 
@@ -119,8 +120,7 @@ def measure_batching(
 ) -> Batching:
     """`turns`: about how many are run one by one. `seconds`: what all took in batches, where that is known already."""
     run(predictor, dialogues[:1], batch_size=1)
-    count = max(1, min(len(dialogues), len(dialogues) * turns // max(1, _turns(dialogues))))
-    some = dialogues[:: len(dialogues) // count]
+    some = _spread(dialogues, len(dialogues) * turns // max(1, _turns(dialogues)) or 1)
     rate = _turns(some) / _seconds(predictor, some, batch_size=1)
     batched = _turns(dialogues) / (seconds or _seconds(predictor, dialogues, batch_size=batch_size))
     return Batching(batch_size, _turns(dialogues), batched, _turns(some), rate)
@@ -138,8 +138,13 @@ def _seconds(predictor: Predictor, dialogues: Sequence[Dialogue], *, batch_size:
 
 def _sample(runs: Sequence[DialogueRun], count: int, *, history: int) -> list[tuple[TurnInput, TurnRun]]:
     places = [(run, t) for run in runs for t in range(len(run.turns))]
-    step = max(1, len(places) // count)
-    return [(_input(run, t, history), run.turns[t]) for run, t in places[::step][:count]]
+    return [(_input(run, t, history), run.turns[t]) for run, t in _spread(places, count)]
+
+
+def _spread(items: Sequence[Item], count: int) -> list[Item]:
+    """This many of them, or all, evenly spread."""
+    count = min(count, len(items))
+    return [items[i * len(items) // count] for i in range(count)]
 
 
 def _input(run: DialogueRun, t: int, history: int) -> TurnInput:

@@ -62,7 +62,8 @@ class Report:
 
     def to_markdown(self) -> str:
         parts = [f"# {self.title}", self.subtitle]
-        parts += [f"{tile.name}: **{tile.figure}** {tile.beside}".rstrip() + "  " for tile in self._tiles()]
+        tiles = (f"{tile.name} **{tile.figure}**{f' ({tile.beside})' if tile.beside else ''}" for tile in self._tiles())
+        parts.append(" · ".join(tiles))
         for title, lead, tables in self._tables():
             parts += [f"## {title}", lead, *(table.to_markdown() for table in tables)]
         parts += ["## Sample dialogues", "Changes in bold, errors marked; slots that are NULL are left out."]
