@@ -121,6 +121,13 @@ def test_talking_through_a_pipe(run: Run) -> None:
     assert '"kind": "undo"' in out and "never read" not in out
 
 
+def test_bytes_that_are_no_text_are_read_as_well_as_can_be(tmp_path: Path) -> None:
+    script = tmp_path / "talk.py"
+    script.write_text(talking_script())
+    done = subprocess.run([sys.executable, script], input=b"\xff hotel area north\n", capture_output=True)
+    assert done.returncode == 0 and b"+ hotel area  north" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "sentence"),
     [
@@ -231,9 +238,8 @@ def test_completion() -> None:
     assert complete("hotel") == [] and complete("/json h") == []
 
 
-def test_in_a_real_terminal(tmp_path: Path) -> None:
-    script = tmp_path / "talk.py"
-    script.write_text(
+def talking_script() -> str:
+    return (
         "import sys\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from scripted import RulePredictor\n"
@@ -241,6 +247,11 @@ def test_in_a_real_terminal(tmp_path: Path) -> None:
         "from somdst.cli.track import _talk\n"
         "_talk(Tracker(RulePredictor()))\n"
     )
+
+
+def test_in_a_real_terminal(tmp_path: Path) -> None:
+    script = tmp_path / "talk.py"
+    script.write_text(talking_script())
     master, slave = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
     process = subprocess.Popen([sys.executable, str(script)], stdin=slave, stdout=slave, stderr=slave, env=environment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -92,6 +93,8 @@ def _talk(tracker: Tracker) -> None:
 
 def _reader(session: Session, console: Console) -> Callable[[], str]:
     if not sys.stdin.isatty():
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8", errors="replace")
         return input
     try:
         import readline
