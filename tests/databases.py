@@ -52,7 +52,8 @@ class PostgresServer:
         return f"postgresql://postgres@/{name}?host={self.folder}"
 
     def remove(self) -> None:
-        self.stop()
+        if (self.folder / "data" / "postmaster.pid").exists():
+            self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str | Path) -> None:

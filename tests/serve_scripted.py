@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -88,6 +89,7 @@ def main() -> None:
     parser.add_argument("--body-timeout", type=float, default=10.0)
     parser.add_argument("--turn-timeout", type=float, default=30.0)
     parser.add_argument("--retention-seconds", type=float)
+    parser.add_argument("--reborn", action="store_true", help="print the process id of a child that may be killed")
     parser.add_argument("--log-level", default="WARNING")
     options = parser.parse_args()
     settings = Settings(
@@ -102,9 +104,31 @@ def main() -> None:
         header_timeout=options.body_timeout,
         turn_timeout=options.turn_timeout,
     )
-    app = create_app(settings, opener(threshold=options.threshold, delay=tuple(options.delay)))
     listener = bind("127.0.0.1", options.port, keys=settings.keys is not None, insecure=False)
-    serve(app, settings, sockets=[listener], log_level=options.log_level)
+
+    def run() -> None:
+        app = create_app(settings, opener(threshold=options.threshold, delay=tuple(options.delay)))
+        serve(app, settings, sockets=[listener], log_level=options.log_level)
+
+    if options.reborn:
+        _be_reborn(run)
+    else:
+        run()
+
+
+def _be_reborn(run: Callable[[], None]) -> None:
+    """Serve in a child, and in a new one when that is killed. Nothing is imported again, so that it takes no time."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    listening = True
+    while listening:
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            run()
+            os._exit(0)
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        listening = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 
 if __name__ == "__main__":

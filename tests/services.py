@@ -66,7 +66,7 @@ class Server:
         raise AssertionError
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self if self.process else self.start()
 
     def __exit__(self, *_: object) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -46,7 +46,7 @@ SECURITY_HEADERS = {
 def problem(error: SomdstError) -> JSONResponse:
     """An error as an answer."""
     status = status_of(error)
-    body: dict[str, object] = {"error": str(error)}
+    body: dict[str, object] = {"error": " ".join(str(error).split())}  # one line, whatever it quotes
     if (version := getattr(error, "version", None)) is not None:
         body["version"] = version
     headers = {"retry-after": str(RETRY_AFTER)} if status == 503 else {}
