@@ -134,6 +134,9 @@ MODEL = {
     "slots": 30,
     "other_models": ["candidate"],
 }
+EXAMPLES = {
+    "examples": [{"name": "hotel", "title": "A cheap hotel", "about": "One turn, two values.", "turns": [TURN]}],
+}
 HEALTH = {"status": "ok"}
 READY = {"ready": True, "model": "somdst"}
 PROBLEMS = {

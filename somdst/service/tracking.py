@@ -1,4 +1,4 @@
-"""Routes that store nothing: track a whole dialogue, the schema, the model, a replay under another model, an export."""
+"""Routes that store nothing: track a whole dialogue, the schema, the model, examples, a replay, an export."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from somdst.corpora.jsonlines import dialogue_to_json
 from somdst.dialogue import Turn
+from somdst.examples import examples as bundled_examples
 from somdst.log import Entry
 from somdst.service import examples
 from somdst.service.core import Service
@@ -19,6 +20,8 @@ from somdst.service.replays import Difference, rerun
 from somdst.service.requests import Authorised, Core, Tenant, answers
 from somdst.service.wire import (
     DifferenceView,
+    ExamplesView,
+    ExampleView,
     ModelView,
     NewDialogue,
     NewReplay,
@@ -28,6 +31,7 @@ from somdst.service.wire import (
     SlotView,
     TrackedTurn,
     TrackedView,
+    TurnView,
 )
 from somdst.state import State, value_to_json
 from somdst.store import export
@@ -75,6 +79,23 @@ async def read_model(core: Core, tenant: Tenant) -> ModelView:
         threshold=tracker.threshold,
         slots=len(tracker.schema),
         other_models=core.models.names,
+    )
+
+
+@router.get("/examples", responses=answers(examples.EXAMPLES))
+async def read_examples(core: Core, tenant: Tenant) -> ExamplesView:
+    """The bundled dialogues, to try the tracker with."""
+    found = await asyncio.to_thread(bundled_examples)
+    return ExamplesView(
+        examples=[
+            ExampleView(
+                name=name,
+                title=example.title,
+                about=example.about,
+                turns=[TurnView(system=turn.system, user=turn.user) for turn in example.dialogue.turns],
+            )
+            for name, example in found.items()
+        ]
     )
 
 

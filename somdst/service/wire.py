@@ -351,6 +351,17 @@ class ModelView(View):
     other_models: list[str] = Field(description="what stored conversations can be replayed under")
 
 
+class ExampleView(View):
+    name: str
+    title: str
+    about: str
+    turns: list[TurnView]
+
+
+class ExamplesView(View):
+    examples: list[ExampleView]
+
+
 class Health(View):
     status: Literal["ok"]
 
