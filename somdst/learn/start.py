@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
 import torch
 
+from somdst.corpora.normalisation import normalise
+from somdst.dialogue import Dialogue
 from somdst.encoding import Encoder
 from somdst.errors import InputError
 from somdst.folder import ModelFolder
-from somdst.learn.checkpoints import empty_model, read_weights
-from somdst.learn.encoders import load_encoder, load_tokenizer
+from somdst.learn.checkpoints import empty_model, fill, read_weights
+from somdst.learn.encoders import TINY, load_encoder, load_tokenizer, tiny_encoder, tiny_tokenizer
 from somdst.learn.model import SomDst
 from somdst.learn.predictor import model_options
 from somdst.learn.settings import Settings
 from somdst.schema import Schema
 
 
-def new_model(settings: Settings, schema: Schema) -> tuple[SomDst, Encoder]:
-    """A model on a pretrained encoder; the rows of [SLOT], [NULL] and [EOS] are drawn anew."""
-    encoder = Encoder(load_tokenizer(settings.encoder), schema, settings.model())
+def new_model(settings: Settings, schema: Schema, dialogues: Sequence[Dialogue] = ()) -> tuple[SomDst, Encoder]:
+    """A model on a pretrained encoder; the rows of [SLOT], [NULL] and [EOS] are drawn anew.
+
+    Only the encoder `tiny` looks at the dialogues: its vocabulary is made of their words.
+    """
     torch.manual_seed(settings.seed)
-    network = load_encoder(settings.encoder, dropout=settings.dropout, attention_dropout=settings.attention_dropout)
-    longest = getattr(network.config, "max_position_embeddings", 512)
-    if settings.max_length > longest:
-        raise InputError(f"max_length is {settings.max_length}, and the encoder reads {longest} word pieces at most.")
+    dropout, attention_dropout = settings.dropout, settings.attention_dropout
+    if settings.encoder == TINY:
+        tokenizer = tiny_tokenizer(_texts(dialogues, schema, settings))
+        size = tokenizer.get_vocab_size()
+        network = tiny_encoder(size, width=64, dropout=dropout, attention_dropout=attention_dropout)
+    else:
+        tokenizer = load_tokenizer(settings.encoder)
+        network = load_encoder(settings.encoder, dropout=dropout, attention_dropout=attention_dropout)
+    encoder = Encoder(tokenizer, schema, settings.model())
+    _check_length(network, settings)
     model = SomDst(network, model_options(encoder, dropout=settings.dropout))
     with torch.no_grad():
         for token in (encoder.slot, encoder.null, encoder.eos):
             model.operation_predictor.word_embeddings.weight[token].normal_(std=0.02)
     return model, encoder
+
+
+def _texts(dialogues: Iterable[Dialogue], schema: Schema, settings: Settings) -> Iterator[str]:
+    """All that a model will read or write, as it will see it."""
+    yield from (f"{slot.domain} {slot.name}" for slot in schema.slots)
+    for turn in (turn for dialogue in dialogues for turn in dialogue.turns):
+        yield from (normalise(text, settings.normalisation) for text in (turn.system, turn.user))
+        yield from (normalise(str(value), settings.normalisation) for value in (turn.state or {}).values())
+
+
+def _check_length(network: Any, settings: Settings) -> None:
+    longest = getattr(network.config, "max_position_embeddings", 512)
+    if settings.max_length > longest:
+        raise InputError(f"max_length is {settings.max_length}, and the encoder reads {longest} word pieces at most.")
 
 
 def from_model(folder: ModelFolder, settings: Settings, schema: Schema) -> tuple[SomDst, Encoder]:
@@ -36,16 +63,16 @@ def from_model(folder: ModelFolder, settings: Settings, schema: Schema) -> tuple
     Layout and operations stay the trained model's; what belongs to the old schema alone, the domain classifier, is
     drawn anew where the domains differ.
     """
-    if folder.config.layout != settings.layout or folder.config.operation_set != settings.operation_set:
-        raise InputError(
-            f"The model {folder.path} has the layout {folder.config.layout} and the operation set "
-            f"{folder.config.operation_set}: train on with the same."
-        )
+    for field in ("layout", "operation_set", "scaled_logits"):
+        theirs, ours = getattr(folder.config, field), getattr(settings, field)
+        if theirs != ours:
+            raise InputError(f"The model {folder.path} has {field} {theirs}, and not {ours}: train on with the same.")
     encoder = Encoder(folder.encoder().tokenizer, schema, settings.model())
     torch.manual_seed(settings.seed)
-    model = empty_model(folder, encoder, dropout=settings.dropout)
+    model = empty_model(folder, encoder, dropout=settings.dropout, attention_dropout=settings.attention_dropout)
+    _check_length(model.operation_predictor.encoder, settings)
     weights = read_weights(folder)
     if schema.domains != folder.schema.domains:
         weights = {name: tensor for name, tensor in weights.items() if ".W_dom." not in name}
-    model.load_state_dict(weights, strict=False)
+    fill(model, weights, folder, strict=schema.domains == folder.schema.domains)
     return model, encoder
