@@ -1,0 +1,240 @@
+"""`somdst bench service`: how many turns a second a service tracks, with and without micro-batching, and how it behaves
+under twice what it can take.
+
+The service runs in a process of its own, the load comes from this one (`load.py`). Both share the machine's cores, so
+that the numbers are what a whole small machine does. Three parts: what it can do with 32 conversations that never
+pause; latencies when turns arrive at random at 70% of that; and for the batched one twice that load, then a pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from somdst.bench.load import Load, Sample, percentile, statuses
+from somdst.corpora.synthetic import synthetic_dialogues
+from somdst.dialogue import Dialogue
+from somdst.errors import InputError
+
+Command = Callable[[int, str, int], list[str]]
+"""The command line that serves on a port, with a database, in batches of at most so many turns."""
+
+SHARE = 0.7
+"""Offered load, as a share of what the service can do, at which latencies are taken."""
+RECOVERY_LIMIT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What one service does."""
+
+    turns_per_s: float
+    offered_per_s: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    mean_batch: float
+    statuses: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """What it does at twice the load that it can take, and after."""
+
+    offered_per_s: float
+    answered_per_s: float
+    statuses: dict[str, int]
+    memory_mb_before: float | None
+    memory_mb_most: float | None
+    recovery_s: float | None
+    """Seconds from the end of the overload until a second without an error and with its usual latency; None: never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    conversations: int
+    cores: int
+    batched: Speed
+    unbatched: Speed
+    speedup: float
+    overload: Overload
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(
+    command: Command,
+    *,
+    seconds: float = 10.0,
+    conversations: int = 32,
+    max_batch: int = 32,
+    notice: Callable[[str], object] = lambda text: None,
+) -> Report:
+    """Measure both services, one after the other."""
+    dialogues = synthetic_dialogues(dialogues=200, seed=1)
+    with tempfile.TemporaryDirectory() as folder:
+        notice("without micro-batching")
+        with running(command, folder, max_batch=1) as (port, _):
+            unbatched = asyncio.run(_speed(port, dialogues, seconds=seconds, conversations=conversations))
+        notice("with micro-batching")
+        with running(command, folder, max_batch=max_batch) as (port, process):
+            batched = asyncio.run(_speed(port, dialogues, seconds=seconds, conversations=conversations))
+            notice("at twice the load that it can take")
+            overload = asyncio.run(
+                _overload(port, dialogues, batched, process.pid, seconds=seconds, conversations=conversations)
+            )
+    return Report(
+        conversations=conversations,
+        cores=os.cpu_count() or 1,
+        batched=batched,
+        unbatched=unbatched,
+        speedup=round(batched.turns_per_s / unbatched.turns_per_s, 2),
+        overload=overload,
+    )
+
+
+async def _speed(port: int, dialogues: Sequence[Dialogue], *, seconds: float, conversations: int) -> Speed:
+    load = Load(port, dialogues, seats=conversations)
+    await load.talks.prepare(2 * conversations)
+    await load.closed(min(2.0, seconds))  # warm up
+    before = _batches(port)
+    started = time.perf_counter()
+    closed = await load.closed(seconds)
+    able = sum(sample.status == 200 for sample in closed) / (time.perf_counter() - started)
+    after = _batches(port)
+    rate = SHARE * able
+    await load.talks.prepare(int(rate * seconds / 4) + conversations)
+    samples = await load.open(rate, seconds)
+    load.close()
+    times = [sample.milliseconds for sample in samples]
+    return Speed(
+        turns_per_s=round(able, 1),
+        offered_per_s=round(rate, 1),
+        p50_ms=round(percentile(times, 0.5), 1),
+        p95_ms=round(percentile(times, 0.95), 1),
+        p99_ms=round(percentile(times, 0.99), 1),
+        mean_batch=round((after[0] - before[0]) / max(1.0, after[1] - before[1]), 1),
+        statuses=statuses([*closed, *samples]),
+    )
+
+
+async def _overload(
+    port: int, dialogues: Sequence[Dialogue], usual: Speed, pid: int, *, seconds: float, conversations: int
+) -> Overload:
+    # Many more conversations than before: with 32, each would wait for its own last turn and hold the load back.
+    load = Load(port, dialogues, seats=16 * conversations)
+    await load.talks.prepare(16 * conversations)
+    before = most = memory(pid)
+    running = True
+
+    async def watch() -> None:
+        nonlocal most
+        while running:
+            if most is not None:
+                most = max(most, memory(pid) or 0.0)
+            await asyncio.sleep(0.1)
+
+    watcher = asyncio.create_task(watch())
+    rate = 2 * usual.turns_per_s
+    started = time.perf_counter()
+    samples = await load.open(rate, seconds)
+    lasted = time.perf_counter() - started
+    running = False
+    await watcher
+    recovery = await _recovery(load, usual)
+    load.close()
+    return Overload(
+        offered_per_s=round(rate, 1),
+        answered_per_s=round(sum(sample.status == 200 for sample in samples) / lasted, 1),
+        statuses=statuses(samples),
+        memory_mb_before=None if before is None else round(before, 1),
+        memory_mb_most=None if most is None else round(most, 1),
+        recovery_s=recovery,
+    )
+
+
+async def _recovery(load: Load, usual: Speed) -> float | None:
+    """Half the usual load, a second at a time, until a second is as if nothing had happened."""
+    started = time.perf_counter()
+    while (at := time.perf_counter() - started) < RECOVERY_LIMIT:
+        samples = await load.open(0.5 * usual.turns_per_s, 1.0)
+        if samples and _normal(samples, usual):
+            return round(at, 1)
+    return None
+
+
+def _normal(samples: Sequence[Sample], usual: Speed) -> bool:
+    fine = all(sample.status == 200 for sample in samples)
+    return fine and percentile([sample.milliseconds for sample in samples], 0.95) <= max(1.5 * usual.p95_ms, 50.0)
+
+
+@contextmanager
+def running(command: Command, folder: str, *, max_batch: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A service in a process of its own, and its port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    database = str(Path(folder) / f"bench-{max_batch}.sqlite")
+    process = subprocess.Popen(command(port, database, max_batch), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        _wait_until_ready(port, process)
+        yield port, process
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def serve_command(*, model: str, threads: int | None) -> Command:
+    """`somdst serve` with this model."""
+
+    def command(port: int, database: str, max_batch: int) -> list[str]:
+        options = ["--model", model, "--port", str(port), "--database", database, "--log-level", "warning"]
+        options += ["--max-batch", str(max_batch), *(["--threads", str(threads)] if threads else [])]
+        return [sys.executable, "-m", "somdst", "serve", *options]
+
+    return command
+
+
+def _wait_until_ready(port: int, process: subprocess.Popen[bytes], *, seconds: float = 60.0) -> None:
+    reason, deadline = "it did not answer", time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
+                return
+        except urllib.error.HTTPError as error:
+            reason = error.read().decode(errors="replace")
+            if "being loaded" not in reason:
+                break
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise InputError(f"The service to measure did not start: {reason[:300]}; try `somdst serve` by itself.")
+
+
+def _batches(port: int) -> tuple[float, float]:
+    """Turns and model runs so far."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        lines = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[:1] != "#")
+    return float(lines["somdst_batch_size_sum"]), float(lines["somdst_batch_size_count"])
+
+
+def memory(pid: int) -> float | None:
+    """Resident megabytes of a process, where the system tells."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), None)
