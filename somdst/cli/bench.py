@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from somdst.cli import bench_service
+
 if TYPE_CHECKING:
     from somdst.bench.data import Rate
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Measure speed on this machine.")
+app.command()(bench_service.service)
 
 
 @app.command()
