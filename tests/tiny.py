@@ -75,8 +75,10 @@ def model(schema: Schema = SYNTHETIC_SCHEMA, *, seed: int = 3, width: int = 16, 
     text = encoder(schema, **{"max_value_length": 5, **config})
     made = SomDst(tiny_encoder(text.vocabulary_size, width=width), model_options(text)).eval()
     torch.nn.init.normal_(made.operation_predictor.W_opr.weight, std=1.0)
-    # Token vectors that differ from each other, as trained ones do: else every choice is a tie.
+    # Vectors that differ from each other, as trained ones do: else every slot says the same.
     torch.nn.init.normal_(made.operation_predictor.word_embeddings.weight, std=0.5)
+    for weight in (made.value_generator.gru.weight_ih_l0, made.value_generator.gru.weight_hh_l0):
+        torch.nn.init.normal_(weight, std=1.0)
     return made, text
 
 

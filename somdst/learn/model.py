@@ -32,8 +32,6 @@ class ModelOptions:
     scaled_logits: bool = True
     """Learned scales on the copy and vocabulary logits, and a gate that starts in favour of copying."""
     dropout: float = 0.0
-    update: int = 3
-    """The classifier's output that is UPDATE."""
 
 
 class Batch(NamedTuple):
@@ -112,7 +110,7 @@ class StateOperationPredictor(nn.Module):
             return embedded
         names = (self.word_embeddings(self.names) * (self.names > 0).unsqueeze(-1)).sum(1)  # [J, D]
         at = slots.unsqueeze(-1).expand(-1, -1, embedded.shape[-1])  # [B, J, D]
-        return embedded.scatter_add(1, at, names.to(embedded.dtype).expand(len(ids), -1, -1))
+        return embedded.scatter_add(1, at, names.to(embedded.dtype).expand_as(at))
 
     def forward(self, batch: Batch) -> Encoded:
         embedded = self.embed(batch.ids, batch.slots)
@@ -189,8 +187,8 @@ class SlotValueGenerator(nn.Module):
     ) -> Generated:
         """Greedy values of U slots, until all have said [EOS]."""
         tokens, positions = [], []
-        probability = torch.ones(len(e))
-        ended = torch.zeros(len(e), dtype=torch.bool)
+        probability = torch.ones(len(e), device=e.device)
+        ended = torch.zeros(len(e), dtype=torch.bool, device=e.device)
         for _ in range(steps):
             P_val, P_ctx, g = self.step(e, g, H, ids, mask, embeddings.weight)
             best, token = P_val.max(-1)
@@ -245,8 +243,8 @@ def joint_loss(model: SomDst, batch: Batch, *, teacher_forcing: bool, operation_
     assert batch.operations is not None and batch.domain is not None
     encoded = model.encode(batch)
     L_opr = F.cross_entropy(encoded.operations.flatten(0, 1).float(), batch.operations.flatten())
-    known = (batch.domain >= 0).sum().clamp(min=1)
-    L_dom = F.cross_entropy(encoded.domain.float(), batch.domain, ignore_index=-100, reduction="sum") / known
+    # Over all turns, those without a known domain too: so a batch in parts weighs each turn as the whole one does.
+    L_dom = F.cross_entropy(encoded.domain.float(), batch.domain, reduction="sum") / len(batch.ids)
     L_svg = value_loss(model, batch, encoded, teacher_forcing=teacher_forcing)
     return Losses(operation_weight * L_opr + L_dom + L_svg, L_opr, L_dom, L_svg)
 

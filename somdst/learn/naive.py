@@ -1,7 +1,7 @@
-"""The slot value generator as its equations are written: one slot at a time, one step at a time, no batch.
+"""The slot value generator as its equations are written: slot after slot, step after step.
 
-Slow and plain on purpose. The fast version in `model.py` must give the same values: a test compares them, and the
-benchmark uses this one as the straightforward way.
+Slow and plain on purpose. The fast versions in `model.py` must give the same values and the same loss: tests compare
+them, and the benchmark of training uses `slot_by_slot_loss` as the straightforward way.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from somdst.learn.model import Batch, Encoded, SomDst
+from somdst.learn.model import Batch, Encoded, Losses, SomDst, ValueTargets
 
 
 def generate_one(model: SomDst, batch: Batch, encoded: Encoded, owner: int, slot: int, *, steps: int) -> list[int]:
@@ -44,3 +45,46 @@ def _gru(gru: Any, g: Tensor, e: Tensor) -> Tensor:
     r, z = torch.sigmoid(r_in + r_hid), torch.sigmoid(z_in + z_hid)
     n = torch.tanh(n_in + r * n_hid)
     return (1 - z) * n + z * g
+
+
+def slot_by_slot_loss(model: SomDst, batch: Batch) -> Losses:
+    """The joint loss as one writes it first: the n-th slot of every turn, then the next, each token by token."""
+    assert batch.operations is not None and batch.domain is not None
+    encoded = model.encode(batch)
+    L_opr = F.cross_entropy(encoded.operations.flatten(0, 1), batch.operations.flatten())
+    L_dom = F.cross_entropy(encoded.domain, batch.domain, reduction="sum") / len(batch.ids)
+    L_svg = encoded.pooled.sum() * 0.0
+    if batch.values is not None:
+        slots_of_turn = torch.bincount(batch.values.owners, minlength=len(batch.ids))
+        for nth in range(int(slots_of_turn.max())):
+            chosen = _nth_of_turn(batch.values.owners) == nth
+            targets = ValueTargets(*(field[chosen] for field in batch.values))
+            per_slot = _value_nll(model, batch, encoded, targets)
+            L_svg = L_svg + (per_slot / slots_of_turn[targets.owners]).sum() / len(batch.ids)
+    return Losses(L_opr + L_dom + L_svg, L_opr, L_dom, L_svg)
+
+
+def _nth_of_turn(owners: Tensor) -> Tensor:
+    """For each slot to update, how many of its turn stand before it."""
+    seen: dict[int, int] = {}
+    numbers = []
+    for owner in owners.tolist():
+        numbers.append(seen.get(owner, 0))
+        seen[owner] = numbers[-1] + 1
+    return torch.tensor(numbers)
+
+
+def _value_nll(model: SomDst, batch: Batch, encoded: Encoded, targets: ValueTargets) -> Tensor:
+    """-log P_val of the gold tokens, fed to the next step; mean over the tokens of each value."""
+    generator, embeddings = model.value_generator, model.operation_predictor.word_embeddings
+    owners = targets.owners
+    g, e = encoded.pooled[owners], encoded.slots[owners, targets.slots]
+    total = torch.zeros(len(owners))
+    for k in range(targets.tokens.shape[1]):
+        P_val, _, g = generator.step(
+            generator.dropout(e), g, encoded.tokens[owners], batch.ids[owners], batch.mask[owners], embeddings.weight
+        )
+        P_target = P_val.gather(1, targets.tokens[:, k : k + 1]).squeeze(1)
+        total = total - torch.log(P_target.clamp_min(1e-9)) * targets.mask[:, k]
+        e = embeddings(targets.tokens[:, k])
+    return total / targets.mask.sum(1)

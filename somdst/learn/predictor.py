@@ -10,7 +10,7 @@ import torch
 from somdst.encoding import Encoder
 from somdst.folder import ModelFolder
 from somdst.learn.model import Batch, ModelOptions, SomDst
-from somdst.operations import Operation, OperationSet
+from somdst.operations import OperationSet
 from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
 
 
@@ -24,7 +24,6 @@ def model_options(encoder: Encoder, *, dropout: float = 0.0) -> ModelOptions:
         name_ids=names,
         scaled_logits=encoder.config.scaled_logits,
         dropout=dropout,
-        update=operation_set.index(Operation.UPDATE),
     )
 
 
