@@ -25,7 +25,7 @@ def command(*options: str):  # type: ignore[no-untyped-def]
 @pytest.mark.slow
 def test_the_whole_measurement() -> None:
     said: list[str] = []
-    report = measure(command("--delay", "0.02", "0.002"), seconds=1.0, conversations=16, notice=said.append)
+    report = measure(command("--delay", "0.02", "0.002"), seconds=0.6, conversations=8, notice=said.append)
     assert len(said) == 3
     assert report.speedup > 1.5
     assert report.unbatched.mean_batch == 1

@@ -9,6 +9,7 @@ pause; latencies when turns arrive at random at 70% of that; and for the batched
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -209,19 +210,19 @@ def serve_command(*, model: str, threads: int | None) -> Command:
 
 
 def _wait_until_ready(port: int, process: subprocess.Popen[bytes], *, seconds: float = 60.0) -> None:
-    reason, deadline = "it did not answer", time.monotonic() + seconds
+    reason, deadline = "try `somdst serve` by itself.", time.monotonic() + seconds
     while time.monotonic() < deadline and process.poll() is None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
                 return
         except urllib.error.HTTPError as error:
-            reason = error.read().decode(errors="replace")
+            reason = str(json.loads(error.read())["error"])
             if "being loaded" not in reason:
                 break
         except OSError:
             pass
         time.sleep(0.05)
-    raise InputError(f"The service to measure did not start: {reason[:300]}; try `somdst serve` by itself.")
+    raise InputError(f"The service to measure did not start: {reason}")
 
 
 def _batches(port: int) -> tuple[float, float]:

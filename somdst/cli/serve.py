@@ -63,7 +63,6 @@ def serve(
         database=database,
         model=model,
         other_models=dict(_named(entry) for entry in other or ()),
-        threshold=threshold,
         keys=load_keys(keys, os.environ),
         retention=None if retention_days is None else timedelta(days=retention_days),
         max_batch=max_batch,
@@ -71,15 +70,16 @@ def serve(
         log_utterances=log_utterances,
         any_host=insecure,
     )
-    listener = bind(host, port, keys=settings.keys is not None, insecure=insecure)
-    _announce(settings, *listener.getsockname()[:2], insecure=insecure)
 
     def open_tracker(path_or_name: str) -> Tracker:
         from somdst.tracker import Tracker
 
         return Tracker.from_pretrained(path_or_name, schema=schema, threshold=threshold, threads=threads)
 
-    run(create_app(settings, open_tracker), settings, sockets=[listener], log_level=log_level.upper())
+    application = create_app(settings, open_tracker)
+    listener = bind(host, port, keys=settings.keys is not None, insecure=insecure)
+    _announce(settings, *listener.getsockname()[:2], insecure=insecure)
+    run(application, settings, sockets=[listener], log_level=log_level.upper())
 
 
 def openapi_text(description: object) -> str:

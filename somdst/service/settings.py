@@ -16,8 +16,6 @@ class Settings:
     model: str = "default"
     other_models: Mapping[str, str] = field(default_factory=dict)
     """Name to model folder: what stored conversations can be replayed under."""
-    threshold: float | None = None
-    """Writes less probable than this are held back; None takes the model's own threshold."""
     keys: Keys | None = None
     """None: everybody is the one tenant `local`, and the service should listen on loopback only."""
     retention: timedelta | None = None
