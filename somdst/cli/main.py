@@ -20,6 +20,7 @@ from somdst.cli import (
     data,
     demo,
     evaluate,
+    export,
     init,
     models,
     report,
@@ -55,6 +56,7 @@ app.command()(models.models)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.command()(train.with_settings(train.train))
+app.command()(export.export)
 app.command()(evaluate.evaluate)
 app.command()(analyze.analyze)
 app.command()(calibrate.calibrate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from somdst.errors import InputError, ModelError
+from somdst.errors import CorpusError, InputError, ModelError, did_you_mean
 
 if TYPE_CHECKING:
     from somdst.dialogue import Dialogue
@@ -44,6 +45,9 @@ def train(
         Path | None, typer.Option("--config", help="YAML file with settings.", show_default=False)
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Only the first dialogues; 0 takes all.")] = 0,
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown-slots", help="Leave out slots that are not in the schema.")
+    ] = False,
     **options: Any,
 ) -> None:
     """Train a tracker. Stop it with Ctrl-C at any time: the same command goes on from its last checkpoint.
@@ -52,7 +56,7 @@ def train(
 
     Example: `somdst train multiwoz-2.1 runs/first --preset cpu --epochs 4`
     """
-    _require_torch()
+    require_torch()
     from somdst.learn import machine
     from somdst.learn.settings import load_settings
 
@@ -61,8 +65,9 @@ def train(
     machine.prepare()
     from somdst.learn.training import Trainer
 
-    dialogues, dev_dialogues, found = _read(corpus, dev, schema, limit)
-    model, encoder = _model(settings, found, start_from)
+    dialogues, dev_dialogues, found = read_corpora(corpus, dev, schema, limit, skip_unknown=skip_unknown)
+    settings = with_text_rules(settings, found, start_from)
+    model, encoder = _model(settings, found, start_from, dialogues)
     note(f"{len(dialogues):,} dialogues to learn from, {len(dev_dialogues):,} to choose by, {len(found)} slots")
     line = ProgressLine()
     trainer = Trainer(
@@ -71,7 +76,7 @@ def train(
         settings,
         dialogues,
         out,
-        evaluate=_evaluator(dev_dialogues, settings) if dev_dialogues else None,
+        evaluate=evaluator(dev_dialogues, settings) if dev_dialogues else None,
         report=line.show,
         own_states=_own_states(settings.own_states),
     )
@@ -82,14 +87,20 @@ def train(
         raise typer.Exit(130)
     accuracy = f", dev joint goal accuracy {outcome.best:.2f}" if outcome.best >= 0 else ""
     note(f"done: the model is in {out}{accuracy}, {outcome.seconds / 60:.1f} minutes of training")
-    typer.echo(str(out))
+    if _first_process():
+        typer.echo(str(out))
 
 
 def note(text: str) -> None:
-    typer.echo(text, err=True)
+    if _first_process():
+        typer.echo(text, err=True)
 
 
-def _require_torch() -> None:
+def _first_process() -> bool:
+    return os.environ.get("RANK", "0") == "0"  # as torchrun and accelerate count them
+
+
+def require_torch() -> None:
     from importlib.util import find_spec
 
     for package in ("torch", "transformers", "accelerate", "safetensors"):
@@ -97,8 +108,8 @@ def _require_torch() -> None:
             raise ModelError(f"Training needs {package}, which is not installed: pip install 'somdst[train]'.")
 
 
-def _read(
-    corpus: str, dev: str | None, schema: Path | None, limit: int
+def read_corpora(
+    corpus: str, dev: str | None, schema: Path | None, limit: int, *, skip_unknown: bool = False
 ) -> tuple[tuple[Dialogue, ...], tuple[Dialogue, ...], Schema]:
     from somdst.corpora import open_corpus
     from somdst.schema import Schema
@@ -113,7 +124,35 @@ def _read(
     if not all(dialogue.labelled for dialogue in dialogues):
         unlabelled = next(dialogue.id for dialogue in dialogues if not dialogue.labelled)
         raise InputError(f"The dialogue {unlabelled} has turns without a state: training needs a state at every turn.")
+    _check_slots(dialogues, found, skip_unknown=skip_unknown)
     return dialogues, chosen, found
+
+
+def _check_slots(dialogues: tuple[Dialogue, ...], schema: Schema, *, skip_unknown: bool) -> None:
+    """A misspelled slot would never be learned: say so, unless such slots are to be left out."""
+    from somdst.evaluate.run import check_fit, outside_schema
+
+    check_fit(dialogues, schema)
+    for slot, turns in outside_schema(dialogues, schema).items():
+        if not skip_unknown:
+            raise CorpusError(
+                f'The corpus labels the slot "{slot}" in {turns:,} turns, and it is not in the schema.'
+                f"{did_you_mean(slot, schema)} Correct either of them, or leave such slots out with "
+                "--skip-unknown-slots."
+            )
+        note(f'left out: the slot "{slot}", labelled in {turns:,} turns')
+
+
+def with_text_rules(settings: Settings, schema: Schema, start_from: str | None = None) -> Settings:
+    """Unless they were chosen, the text rules are those of the model to go on from, or MultiWOZ's for MultiWOZ only:
+    they would take the hyphens out of other people's values."""
+    from somdst.cli.data_parts import normalisation_for
+    from somdst.folder import ModelFolder
+
+    if "normalisation" in settings.model_fields_set:
+        return settings
+    rules = ModelFolder.open(start_from).config.normalisation if start_from else normalisation_for(schema)
+    return settings.model_copy(update={"normalisation": rules})
 
 
 def _guess_schema(dialogues: tuple[Dialogue, ...]) -> Schema:
@@ -129,14 +168,16 @@ def _guess_schema(dialogues: tuple[Dialogue, ...]) -> Schema:
     return Schema(Slot.of(*name.split("-", 1)) for name in names)
 
 
-def _model(settings: Settings, schema: Schema, start_from: str | None) -> Any:
+def _model(settings: Settings, schema: Schema, start_from: str | None, dialogues: tuple[Dialogue, ...]) -> Any:
     from somdst.folder import ModelFolder
     from somdst.learn.start import from_model, new_model
 
-    return from_model(ModelFolder.open(start_from), settings, schema) if start_from else new_model(settings, schema)
+    if start_from:
+        return from_model(ModelFolder.open(start_from), settings, schema)
+    return new_model(settings, schema, dialogues)
 
 
-def _evaluator(dialogues: tuple[Dialogue, ...], settings: Settings) -> Callable[[Predictor], float]:
+def evaluator(dialogues: tuple[Dialogue, ...], settings: Settings) -> Callable[[Predictor], float]:
     from somdst.evaluate.metrics import joint_goal_accuracy
     from somdst.evaluate.run import run
 

@@ -1,0 +1,130 @@
+"""A trained model as two ONNX graphs, in float32: one run of the encoder, and one step of the generator.
+
+    encoder   ids, segments, mask [B, T], slots [B, J]     -> operations, domain, pooled, slot_vectors, tokens
+    decoder   e, g [U, D], tokens [U, T, D], ids, mask     -> token, probability, position [U], next_e, next_g [U, D]
+
+`quantisation.py` turns their products into int8, `export.py` writes and checks them, `runtime.py` runs them.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from typing import Any
+
+import onnx
+import torch
+from torch import Tensor, nn
+
+from somdst.learn.model import Batch, SomDst
+
+OPSET = 18
+
+
+class EncoderGraph(nn.Module):
+    def __init__(self, model: SomDst) -> None:
+        super().__init__()
+        self.predictor = model.operation_predictor
+
+    def forward(self, ids: Tensor, segments: Tensor, mask: Tensor, slots: Tensor) -> tuple[Tensor, ...]:
+        encoded = self.predictor(Batch(ids, segments, mask, slots))
+        return encoded.operations, encoded.domain, encoded.pooled, encoded.slots, encoded.tokens
+
+
+class DecoderGraph(nn.Module):
+    """`SlotValueGenerator.step`, with the GRU as plain products, the greedy choice, and the next input."""
+
+    def __init__(self, model: SomDst) -> None:
+        super().__init__()
+        self.generator = model.value_generator
+        gru: Any = self.generator.gru
+        self.W_ih, self.b_ih = nn.Parameter(gru.weight_ih_l0.t().contiguous()), gru.bias_ih_l0
+        self.W_hh, self.b_hh = nn.Parameter(gru.weight_hh_l0.t().contiguous()), gru.bias_hh_l0
+        self.E = model.operation_predictor.word_embeddings.weight
+
+    def forward(self, e: Tensor, g: Tensor, tokens: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        g = self.gru(e, g)
+        P_ctx = self.generator.attend(g.unsqueeze(1), tokens, mask)  # [U, 1, T]
+        alpha = self.generator.gate(g.unsqueeze(1), e.unsqueeze(1), P_ctx, tokens)  # [U, 1]
+        P_vcb = ((g @ self.E.t()) * self.generator.scale(1)).softmax(-1)  # [U, V]
+        P_val = (alpha * P_vcb).scatter_add(1, ids, (1 - alpha) * P_ctx.squeeze(1))
+        probability, token = P_val.max(-1)
+        return token, probability, P_ctx.squeeze(1).argmax(-1), self.E[token], g
+
+    def gru(self, e: Tensor, g: Tensor) -> Tensor:
+        r_in, z_in, n_in = (e @ self.W_ih + self.b_ih).chunk(3, -1)
+        r_hid, z_hid, n_hid = (g @ self.W_hh + self.b_hh).chunk(3, -1)
+        r, z = torch.sigmoid(r_in + r_hid), torch.sigmoid(z_in + z_hid)
+        return (1 - z) * torch.tanh(n_in + r * n_hid) + z * g
+
+
+def encoder_graph(model: SomDst, slots: int) -> onnx.ModelProto:
+    length = max(24, slots + 2)
+    inputs = (
+        torch.ones(2, length, dtype=torch.long),
+        torch.ones(2, length, dtype=torch.long),
+        torch.ones(2, length, dtype=torch.bool),
+        torch.arange(slots).expand(2, -1).contiguous(),
+    )
+    return _export(
+        EncoderGraph(model),
+        inputs,
+        names=["ids", "segments", "mask", "slots"],
+        outputs=["operations", "domain", "pooled", "slot_vectors", "tokens"],
+        axes={
+            "ids": {0: "B", 1: "T"},
+            "segments": {0: "B", 1: "T"},
+            "mask": {0: "B", 1: "T"},
+            "slots": {0: "B"},
+            "operations": {0: "B"},
+            "domain": {0: "B"},
+            "pooled": {0: "B"},
+            "slot_vectors": {0: "B"},
+            "tokens": {0: "B", 1: "T"},
+        },
+    )
+
+
+def decoder_graph(model: SomDst) -> onnx.ModelProto:
+    width = model.operation_predictor.W_pool.in_features
+    inputs = (
+        torch.zeros(2, width),
+        torch.zeros(2, width),
+        torch.zeros(2, 24, width),
+        torch.ones(2, 24, dtype=torch.long),
+        torch.ones(2, 24, dtype=torch.bool),
+    )
+    rows = {name: {0: "U"} for name in ("e", "g", "token", "probability", "position", "next_e", "next_g")}
+    return _export(
+        DecoderGraph(model),
+        inputs,
+        names=["e", "g", "tokens", "ids", "mask"],
+        outputs=["token", "probability", "position", "next_e", "next_g"],
+        axes={**rows, **{name: {0: "U", 1: "T"} for name in ("tokens", "ids", "mask")}},
+    )
+
+
+def _export(
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    *,
+    names: list[str],
+    outputs: list[str],
+    axes: dict[str, dict[int, str]],
+) -> onnx.ModelProto:
+    buffer = io.BytesIO()
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module.eval(),
+            inputs,
+            buffer,  # type: ignore[arg-type]  # the exporter without dynamo writes to streams too
+            input_names=names,
+            output_names=outputs,
+            dynamic_axes=axes,
+            opset_version=OPSET,
+            dynamo=False,
+        )
+    return onnx.load_from_string(buffer.getvalue())

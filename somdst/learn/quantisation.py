@@ -1,0 +1,140 @@
+"""Products in int8: every matrix of a float32 graph becomes int8 with a scale a column, every activation 8 bits with a
+scale a row, taken from the row as it comes (dynamic quantisation).
+
+A scale a row, not one for the whole tensor as ONNX Runtime's own tool has it, makes a turn's result independent of the
+other turns in its batch, and loses less. The left side of a product is unsigned with the zero at 128, the right side
+signed: only for that pair is there a fast kernel. The word embeddings are stored once for both graphs, as the matrix
+[D, V] that the vocabulary product needs; looking a word up takes a column of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+SMALLEST = 64
+"""Matrices with fewer columns stay float32: there is nothing to win."""
+
+
+@dataclass(slots=True)
+class Quantiser:
+    """Rewrites one graph. `embeddings` names the initializer that goes into the shared file."""
+
+    model: onnx.ModelProto
+    shared: str
+    """Name of the file with the embeddings, relative to the graph's."""
+    _nodes: list[onnx.NodeProto] = field(default_factory=list)
+    _new: list[TensorProto] = field(default_factory=list)
+    _rows: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Activations that were quantised already: name to (uint8, scale of each row)."""
+    _matrices: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def run(self) -> onnx.ModelProto:
+        graph = self.model.graph
+        matrices = {t.name: numpy_helper.to_array(t) for t in graph.initializer if len(t.dims) == 2}
+        embeddings = max(matrices, key=lambda name: matrices[name].size)
+        table = matrices[embeddings]
+        if table.shape[0] < table.shape[1]:  # the decoder holds its transpose
+            table = np.ascontiguousarray(table.T)
+        self._share(table)
+        inferred = onnx.shape_inference.infer_shapes(self.model).graph
+        known = (*inferred.input, *inferred.value_info, *inferred.output)
+        ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in known}
+        for node in graph.node:
+            weight = matrices.get(node.input[1]) if node.op_type == "MatMul" else None
+            if node.op_type == "Gather" and node.input[0] in matrices and matrices[node.input[0]].size == table.size:
+                self._gather(node, ranks[node.input[1]])
+            elif weight is not None and weight.shape == table.shape[::-1]:
+                self._product(node, "embeddings", "embedding_scales", table.shape[::-1])
+            elif weight is not None and weight.shape[1] >= SMALLEST:
+                self._product(node, *self._matrix(node.input[1], weight), weight.shape)
+            else:
+                self._nodes.append(node)
+        del graph.node[:]
+        graph.node.extend(self._nodes)
+        used = {name for node in graph.node for name in node.input}
+        kept = [tensor for tensor in graph.initializer if tensor.name in used]
+        del graph.initializer[:]
+        graph.initializer.extend([*kept, *(tensor for tensor in self._new if tensor.name in used)])
+        return self.model
+
+    def _share(self, table: NDArray[np.float32]) -> None:
+        """The embeddings [D, V], int8 with a scale a word: a reference to the shared file, and the scales."""
+        _, scales = quantise_rows(table)
+        tensor = TensorProto(name="embeddings", data_type=TensorProto.INT8, dims=table.shape[::-1])
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", self.shared), ("offset", "0"), ("length", str(table.size))):
+            tensor.external_data.add(key=key, value=value)
+        self._new += [tensor, numpy_helper.from_array(scales, "embedding_scales")]
+        self._new += [numpy_helper.from_array(np.array(1 / 127, np.float32), "one_127th")]
+        self._new += [numpy_helper.from_array(np.array(1e-8, np.float32), "least_scale")]
+        self._new += [numpy_helper.from_array(np.array([-1], np.int64), "last_axis")]
+        self._new += [numpy_helper.from_array(np.array(128, np.uint8), "middle")]
+        self._new += [numpy_helper.from_array(np.array([128], np.uint8), "one_middle")]
+
+    def _add(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        self._nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def _gather(self, node: onnx.NodeProto, rank: int) -> None:
+        ids, out = node.input[1], node.output[0]
+        columns = self._add("Gather", ["embeddings", ids], f"{out}_int8", axis=1)  # [D, ...]
+        rows = self._add("Transpose", [columns], f"{out}_rows", perm=[*range(1, rank + 1), 0])
+        scales = self._add("Gather", ["embedding_scales", ids], f"{out}_scale")
+        floats = self._add("Cast", [rows], f"{out}_float", to=TensorProto.FLOAT)
+        column = self._add("Unsqueeze", [scales, "last_axis"], f"{out}_scale_column")
+        self._add("Mul", [floats, column], out)
+
+    def _quantise(self, name: str, width: int) -> tuple[str, str]:
+        """An activation [..., width] as uint8 [rows, width], and the scale of each row."""
+        if name not in self._rows:
+            self._new.append(numpy_helper.from_array(np.array([-1, width], np.int64), f"{name}_flat_shape"))
+            flat = self._add("Reshape", [name, f"{name}_flat_shape"], f"{name}_flat")
+            largest = self._add(
+                "ReduceMax", [self._add("Abs", [flat], f"{name}_abs"), "last_axis"], f"{name}_max", keepdims=0
+            )
+            scale = self._add("Mul", [largest, "one_127th"], f"{name}_scale_raw")
+            scale = self._add("Max", [scale, "least_scale"], f"{name}_scale")
+            shape = self._add("Shape", [scale], f"{name}_rows")
+            zero = self._add("Expand", ["one_middle", shape], f"{name}_zero")
+            self._rows[name] = self._add("QuantizeLinear", [flat, scale, zero], f"{name}_int8", axis=0), scale
+        return self._rows[name]
+
+    def _matrix(self, name: str, weight: NDArray[np.float32]) -> tuple[str, str]:
+        """A weight [K, N] as int8, and the scale of each column."""
+        if name not in self._matrices:
+            quantised, scales = quantise_rows(np.ascontiguousarray(weight.T))
+            self._new.append(numpy_helper.from_array(np.ascontiguousarray(quantised.T), f"{name}_int8"))
+            self._new.append(numpy_helper.from_array(scales, f"{name}_scale"))
+            self._matrices[name] = f"{name}_int8", f"{name}_scale"
+        return self._matrices[name]
+
+    def _product(self, node: onnx.NodeProto, matrix: str, columns: str, shape: tuple[int, ...]) -> None:
+        activation, out = node.input[0], node.output[0]
+        rows, scale = self._quantise(activation, shape[0])
+        product = self._add("MatMulInteger", [rows, matrix, "middle"], f"{out}_int32")
+        self._rescale(product, columns, scale, activation, shape[1], out)
+
+    def _rescale(self, product: str, columns: str, rows: str, activation: str, width: int, out: str) -> None:
+        floats = self._add("Cast", [product], f"{out}_float", to=TensorProto.FLOAT)
+        column = self._add("Unsqueeze", [rows, "last_axis"], f"{out}_row_scale")
+        scaled = self._add("Mul", [self._add("Mul", [floats, columns], f"{out}_columns"), column], f"{out}_flat")
+        self._new.append(numpy_helper.from_array(np.array([width], np.int64), f"{out}_width"))
+        shape = self._add("Shape", [activation], f"{out}_shape_before", end=-1)
+        self._add("Reshape", [scaled, self._add("Concat", [shape, f"{out}_width"], f"{out}_shape", axis=0)], out)
+
+
+def quantise_rows(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """int8 with a scale a row: matrix is about quantised * scale."""
+    scales = np.maximum(np.abs(matrix).max(1) / 127, 1e-12).astype(np.float32)
+    return np.round(matrix / scales[:, None]).astype(np.int8), scales
+
+
+def embedding_bytes(table: NDArray[np.float32]) -> bytes:
+    """The content of the shared file, for embeddings [V, D]."""
+    return np.ascontiguousarray(quantise_rows(table)[0].T).tobytes()

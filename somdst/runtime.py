@@ -1,0 +1,71 @@
+"""`Runtime`: a trained model as a `Predictor`, on ONNX Runtime, tokenizers and numpy alone.
+
+One run of the encoder for all turns of a batch, then one loop of the decoder for all slots to update of all turns,
+ended as soon as every slot has said [EOS]; no run of the decoder where nothing is updated. Making the files is
+`learn/export.py`'s concern.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import onnxruntime
+
+from somdst.errors import ModelError
+from somdst.folder import ModelFolder
+from somdst.predictor import Arrays, EncoderRun, Floats, GeneratorRun, Ints, ModelPredictor
+
+Precision = Literal["int8", "float32"]
+
+
+class Runtime(ModelPredictor):
+    def __init__(self, folder: ModelFolder, *, precision: str = "int8", threads: int | None = None) -> None:
+        super().__init__(folder.encoder(), model_id=folder.model_id(f"encoder.{precision}.onnx"))
+        self.precision = precision
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        if threads is not None:
+            options.intra_op_num_threads = threads
+        self._encoder = _open(folder, f"encoder.{precision}.onnx", options)
+        self._decoder = _open(folder, f"decoder.{precision}.onnx", options)
+
+    @classmethod
+    def open(
+        cls, path_or_name: str | Path = "default", *, precision: str = "int8", threads: int | None = None
+    ) -> Runtime:
+        return cls(ModelFolder.open(path_or_name), precision=precision, threads=threads)
+
+    def run_encoder(self, arrays: Arrays) -> EncoderRun:
+        fed = {entry.name: getattr(arrays, entry.name) for entry in self._encoder.get_inputs()}
+        operations, domain, pooled, slot_vectors, tokens = self._encoder.run(None, fed)
+        return EncoderRun(operations, domain, (pooled, slot_vectors, tokens))
+
+    def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
+        pooled, slot_vectors, tokens = context
+        e: Floats = slot_vectors[owners, slots]  # e^0 = h^[SLOT]j   [U, D]
+        g: Floats = pooled[owners]  # g^0 = h^X          [U, D]
+        fixed = {"tokens": tokens[owners], "ids": arrays.ids[owners], "mask": arrays.mask[owners]}
+        ended = np.zeros(len(owners), dtype=bool)
+        probability = np.ones(len(owners), dtype=np.float32)
+        said, looked = [], []
+        for _ in range(self.config.max_value_length):
+            token, certainty, position, e, g = self._decoder.run(None, {"e": e, "g": g, **fixed})
+            token = np.where(ended, self.encoder.eos, token)
+            probability = np.where(ended, probability, probability * certainty)
+            said.append(token)
+            looked.append(position)
+            ended |= token == self.encoder.eos
+            if ended.all():
+                break
+        return GeneratorRun(np.stack(said, 1), probability, np.stack(looked, 1))
+
+
+def _open(folder: ModelFolder, name: str, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
+    file = folder.file(name)
+    try:
+        return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises a dozen kinds, all of them about the file
+        why = " ".join(str(error).split())[:160]
+        raise ModelError(f"{file} cannot be opened ({why}): fetch or export the model anew.") from error
