@@ -14,8 +14,29 @@ from somdst.cli import bench_service
 if TYPE_CHECKING:
     from somdst.bench.data import Rate
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Measure speed on this machine.")
+app = typer.Typer(rich_markup_mode="markdown")
 app.command()(bench_service.service)
+
+
+@app.callback(invoke_without_command=True)
+def turns(
+    context: typer.Context,
+    model: Annotated[str, typer.Option("--model", help="A model's folder, or `default`.")] = "default",
+    corpus: Annotated[
+        str | None, typer.Option("--corpus", help="Take the turns from here, not from the bundled examples.")
+    ] = None,
+    most: Annotated[int, typer.Option("--turns", min=4, help="Most turns to measure with, a round.")] = 60,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often each variant does them.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")] = False,
+) -> None:
+    """Measure speed on this machine: without a command, milliseconds a turn in every way it can be run.
+
+    Example: `somdst bench --corpus multiwoz-2.1/test.jsonl.xz`
+    """
+    if context.invoked_subcommand is None:
+        from somdst.cli import bench_turns
+
+        bench_turns.run(model, corpus, turns=most, rounds=rounds, as_json=as_json)
 
 
 @app.command()
