@@ -1,0 +1,357 @@
+// The page: holds one conversation, sends what a person does to the service, and draws what comes back.
+//
+// The service is the only memory. Every write sends the version that the person saw, and its answer is one entry more
+// in the log; all that is drawn is computed from that log (`log.js`).
+
+import { Problem, apiKey, call, onceKey } from "./api.js";
+import { drawConversation, drawWaiting, light, reveal, toTheEnd } from "./conversation.js";
+import { asCurl, asJson } from "./dialogues.js";
+import { askForConversation, askForDialogue, askForKey } from "./dialogs.js";
+import { announce, byId, h, icon, keepingFocus } from "./dom.js";
+import { drawGrid } from "./grid.js";
+import { tell } from "./history.js";
+import { frames, inForce, placesOf, spoken, summary } from "./log.js";
+import { drawMemory, revealChanges } from "./memory.js";
+import { Replay } from "./replay.js";
+
+const page = {
+  id: null,
+  entries: [],
+  all: frames([]),
+  looked: null, // number of the turn that is looked at; null is now
+  schema: { domains: [], slots: [] },
+  replay: null,
+  last: Promise.resolve(), // what is being done: the next thing waits for it
+  unsent: null, // the turn that got no answer, with its idempotency key
+};
+
+const now = () => page.all.length - 1;
+const looked = () => Math.min(page.looked ?? now(), now());
+
+// Drawing
+
+function draw() {
+  const frame = page.all[looked()];
+  keepingFocus(() => {
+    drawConversation(page.all, looked(), look);
+    drawMemory(frame, { schema: page.schema, every: byId("every").checked, live: looked() === now(), acts });
+    drawGrid(page.all, looked(), { schema: page.schema, look, light: lightSlot });
+    drawSlider();
+    drawUndo();
+  });
+}
+
+function drawSlider() {
+  const past = looked() < now();
+  const slider = byId("turn");
+  slider.max = now();
+  slider.value = looked();
+  slider.disabled = now() === 0;
+  slider.setAttribute("aria-valuetext", looked() ? `after turn ${looked()} of ${now()}` : "before the first turn");
+  byId("turn-text").textContent = `${looked()} of ${now()}`;
+  byId("to-now").hidden = !past;
+  byId("as-of").textContent = now() === 0 ? "" : looked() ? `after turn ${looked()}` : "before turn 1";
+  document.body.classList.toggle("past", past);
+}
+
+function drawUndo() {
+  const { done, undone } = inForce(page.entries);
+  for (const [id, entry] of [["undo", done.at(-1)], ["redo", undone.at(-1)]]) {
+    const what = entry ? `${id === "undo" ? "Undo" : "Redo"} the ${entry.turn ? "turn" : entry.kind}` : null;
+    byId(id).setAttribute("aria-disabled", String(!entry));
+    byId(id).title = what ?? `There is nothing to ${id}`;
+  }
+}
+
+function look(number) {
+  page.looked = number === now() ? null : number;
+  draw();
+  const turn = document.querySelector(`.turn[data-number="${number}"]`);
+  if (turn) reveal(byId("said"), turn);
+  revealChanges();
+}
+
+function lightSlot(frame, slot) {
+  const origin = slot && (frame.origins.get(slot) ?? frame.touched.get(slot));
+  light(origin ? placesOf(page.all, origin) : []);
+}
+
+// Asking the service
+
+function complain(problem) {
+  if (!(problem instanceof Problem)) console.error(problem);
+  const sentence = problem instanceof Problem ? problem.message : "Something went wrong on this page: load it again.";
+  byId("problem").querySelector("p").textContent = sentence;
+  byId("problem").hidden = false;
+}
+
+/** Does one thing after the other; what goes wrong is shown as a sentence. Tells whether it went well. */
+function doing(act) {
+  page.last = page.last.then(async () => {
+    try {
+      byId("problem").hidden = true;
+      await act();
+      return true;
+    } catch (problem) {
+      complain(problem);
+      return false;
+    }
+  });
+  return page.last;
+}
+
+async function start() {
+  const { id } = await call("POST", "v1/conversations", {});
+  show(id, []);
+}
+
+function show(id, entries) {
+  Object.assign(page, { id, entries, all: frames(entries), looked: null });
+  history.replaceState(null, "", id ? `#${id}` : location.pathname);
+  draw();
+}
+
+async function read(id) {
+  const { entries } = await call("GET", `v1/conversations/${id}/log`);
+  show(id, entries);
+  toTheEnd();
+}
+
+/** One write; its entry joins the log. A conversation that somebody else changed meanwhile is read again. */
+async function write(action, body, once = onceKey()) {
+  if (!page.id) await start();
+  let answer;
+  try {
+    const version = page.entries.length;
+    answer = await call("POST", `v1/conversations/${page.id}/${action}`, { ...body, version }, { once });
+  } catch (problem) {
+    if (problem.status !== 409) throw problem;
+    await read(page.id);
+    throw new Problem("Somebody else changed this conversation meanwhile: it was read again, so look and repeat.");
+  }
+  if (answer.entry.version === page.entries.length + 1) show(page.id, [...page.entries, answer.entry]);
+  else await read(page.id);
+  return answer.entry;
+}
+
+/** Tracks a turn. One that got no answer is sent again with the same key, so that it is never tracked twice. */
+function track(turn) {
+  return doing(async () => {
+    const same = page.unsent && page.unsent.user === turn.user && page.unsent.system === turn.system;
+    const once = same && page.unsent.version === page.entries.length ? page.unsent.once : onceKey();
+    page.unsent = { ...turn, once, version: page.entries.length };
+    page.looked = null;
+    drawWaiting(turn);
+    try {
+      await write("turns", { system: turn.system, user: turn.user }, once);
+      page.unsent = null;
+    } catch (problem) {
+      draw();
+      throw problem;
+    }
+    toTheEnd();
+    revealChanges();
+    announce(summary(page.all[now()]));
+  });
+}
+
+// What a person can do to the memory
+
+const edit = (action, body, told) => doing(async () => {
+  await write(action, { ...body, source: "person" });
+  announce(told);
+});
+
+const acts = {
+  light: lightSlot,
+  lightChange: (change, turn) => light(placesOf(page.all, { change, turn })),
+  correct: async (slot, value, pin) => {
+    const pinned = page.all[now()].pinned.has(slot);
+    const body = { values: { [slot]: value }, pin: pin && !pinned };
+    if (await edit("corrections", body, `${spoken(slot)} was corrected`)) {
+      if (pinned && !pin) await edit("unpin", { slots: [slot] }, `${spoken(slot)} was unpinned`);
+      document.querySelector(`[data-key="${CSS.escape(`value:${slot}`)}"]`)?.focus({ preventScroll: true });
+    }
+  },
+  pin: (slot) => edit("pin", { slots: [slot] }, `${spoken(slot)} is pinned`),
+  unpin: (slot) => edit("unpin", { slots: [slot] }, `${spoken(slot)} is no longer pinned`),
+  confirm: (slot) => edit("confirm", { slots: [slot] }, `${spoken(slot)} was confirmed`),
+  reject: (slot) => edit("reject", { slots: [slot] }, `${spoken(slot)} was rejected`),
+  /** Undoes what happened to one slot: with the last entry where that did nothing else, else by hand. */
+  takeBack: (slot) => doing(async () => {
+    const touched = page.all[now()].touched.get(slot);
+    if (!touched) return;
+    const last = inForce(page.entries).done.at(-1);
+    const alone = !last.turn && last.changes.length === 1 && last.changes[0].slot === slot;
+    const [action, body] = alone ? ["undo", {}] : ["corrections", { values: { [slot]: touched.before } }];
+    await write(action, { ...body, source: "person" });
+    announce(`${spoken(slot)} is ${page.all[now()].state.get(slot) ?? "empty"} now`);
+  }),
+  history: async (slot) => {
+    let events = null;
+    await doing(async () => {
+      const address = `v1/conversations/${page.id}/slots/${encodeURIComponent(slot)}/history`;
+      events = tell((await call("GET", address)).events, page.all);
+    });
+    return events;
+  },
+};
+
+function undoOrRedo(kind) {
+  return doing(async () => {
+    if (byId(kind).getAttribute("aria-disabled") === "true") return;
+    const entry = await write(kind, { source: "person" });
+    page.replay?.follow(entry);
+    page.replay?.draw();
+    announce(`${kind === "undo" ? "Undone" : "Done again"}: ${entry.turn ? "a turn" : "an edit"}`);
+  });
+}
+
+// Replaying
+
+async function replay(title, turns) {
+  page.replay?.stop();
+  if (!(await doing(start))) return;
+  page.replay = new Replay(title, turns, { track, stopped: () => { page.replay = null; } });
+  await page.replay.step();
+  document.querySelector('[data-key="replay:next"]')?.focus({ preventScroll: true });
+}
+
+function drawExamples(examples) {
+  const paste = () => askForDialogue((turns) => replay("Pasted dialogue", turns));
+  byId("examples").replaceChildren(
+    ...examples.map(({ title, about, turns }) =>
+      example("play", title, about, `${turns.length} turns`, () => replay(title, turns))),
+    example("plus", "Paste a dialogue", "Your own, as lines or JSON.", "", paste));
+}
+
+const example = (sign, title, about, size, click) =>
+  h("li", {}, h("button", { type: "button", class: "example", click },
+    icon(sign), h("strong", {}, title), h("small", {}, size), h("span", {}, about)));
+
+// Copying
+
+async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // no clipboard outside of https and localhost
+    const field = h("textarea", { class: "unseen" });
+    document.body.append(field);
+    field.value = text;
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+  announce(`${what} copied`);
+}
+
+function copying(id, what, text) {
+  byId(id).addEventListener("click", async () => {
+    if (now() === 0) return complain(new Problem("There is nothing to copy yet: track a turn first."));
+    const label = byId(id).querySelector("span");
+    const name = label.textContent;
+    await copy(text(), what);
+    label.textContent = "Copied";
+    setTimeout(() => { label.textContent = name; }, 1200);
+  });
+}
+
+// The rest of the page
+
+function listen() {
+  const user = byId("user");
+  let sending = false; // Enter pressed twice is one turn
+  byId("composer").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (sending) return;
+    sending = true;
+    const turn = { system: byId("system").value.trim(), user: user.value.trim() };
+    if (await track(turn)) {
+      byId("composer").reset();
+      user.focus();
+    }
+    sending = false;
+  });
+  user.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    byId("composer").requestSubmit();
+  });
+  byId("undo").addEventListener("click", () => undoOrRedo("undo"));
+  byId("redo").addEventListener("click", () => undoOrRedo("redo"));
+  byId("new").addEventListener("click", () => {
+    page.replay?.stop();
+    byId("problem").hidden = true;
+    show(null, []);
+    byId("said").scrollTop = 0;
+    user.focus({ preventScroll: true });
+  });
+  byId("recent").addEventListener("click", () => askForConversation({
+    open: (id) => {
+      page.replay?.stop();
+      doing(() => read(id));
+    },
+    erased: (id) => id === page.id && show(null, []),
+  }));
+  byId("every").addEventListener("change", draw);
+  byId("turn").addEventListener("input", (event) => look(Number(event.target.value)));
+  byId("to-now").addEventListener("click", () => {
+    look(now());
+    byId("turn").focus();
+  });
+  byId("problem").querySelector("button").addEventListener("click", () => { byId("problem").hidden = true; });
+  copying("copy-json", "JSON", () => asJson(page.id, page.all, looked()));
+  copying("copy-curl", "curl command", () => asCurl(location.href, page.all, looked(), { key: Boolean(apiKey()) }));
+  window.addEventListener("hashchange", () => openAddress());
+  listenToTheme();
+}
+
+function listenToTheme() {
+  const order = ["system", "light", "dark"];
+  const root = document.documentElement;
+  const name = () => byId("theme").setAttribute("aria-label", `Theme: ${root.dataset.theme ?? "system"}`);
+  byId("theme").addEventListener("click", () => {
+    const next = order[(order.indexOf(root.dataset.theme ?? "system") + 1) % order.length];
+    if (next === "system") delete root.dataset.theme;
+    else root.dataset.theme = next;
+    localStorage.setItem("somdst-theme", next);
+    name();
+    announce(`Theme: ${next}`);
+  });
+  name();
+}
+
+async function openAddress() {
+  const id = location.hash.slice(1);
+  if (!/^[0-9a-f]{32}$/.test(id) || id === page.id) return;
+  if (!(await doing(() => read(id)))) show(null, []);
+}
+
+/** The schema and the model, as soon as the model is loaded and a key, if one is needed, is given. */
+async function connect() {
+  for (;;) {
+    try {
+      const [schema, model, { examples }] = await Promise.all(
+        ["v1/schema", "v1/model", "v1/examples"].map((path) => call("GET", path)));
+      page.schema = schema;
+      byId("model").textContent = `${model.id} · ${model.slots} slots`;
+      byId("model").hidden = false;
+      byId("problem").hidden = true;
+      drawExamples(examples);
+      return;
+    } catch (problem) {
+      if (problem.status === 401) await askForKey(apiKey() ? problem.message : "");
+      else {
+        complain(problem);
+        await new Promise((done) => setTimeout(done, 1500));
+      }
+    }
+  }
+}
+
+listen();
+draw();
+await connect();
+draw();
+await openAddress();
+document.body.dataset.ready = "true";

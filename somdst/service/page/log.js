@@ -1,0 +1,118 @@
+// What a conversation's log comes to. Pure: entries in, frames out. Nothing here draws or asks the service.
+//
+// A frame is the conversation after one turn and whatever a person did before the next; frame 0 is the start.
+
+/** The entries in force and those that a redo would do again, as in the service. */
+export function inForce(entries) {
+  const done = [];
+  const undone = [];
+  for (const entry of entries) {
+    if (entry.kind === "undo") undone.push(done.pop());
+    else if (entry.kind === "redo") done.push(undone.pop());
+    else {
+      done.push(entry);
+      undone.length = 0;
+    }
+  }
+  return { done, undone };
+}
+
+/**
+ * One frame for the start and one for every turn in force:
+ * `turn` and `entry` (none for the start), `edits` after it, and at its end `state`, `pinned`, `pending`,
+ * `origins` (slot to the change that wrote its value) and `touched` (slot to what happened to it in this frame).
+ */
+export function frames(entries) {
+  const result = [{ number: 0, turn: null, entry: null, edits: [], state: new Map(), pinned: new Set(),
+    pending: new Map(), origins: new Map(), touched: new Map() }];
+  for (const entry of inForce(entries).done) {
+    let frame = result.at(-1);
+    if (entry.turn) {
+      frame = { number: frame.number + 1, turn: entry.turn, entry, edits: [], state: new Map(frame.state),
+        pinned: new Set(frame.pinned), pending: new Map(frame.pending), origins: new Map(frame.origins),
+        touched: new Map() };
+      result.push(frame);
+    } else {
+      frame.edits.push(entry);
+    }
+    apply(frame, entry);
+  }
+  return result;
+}
+
+function apply(frame, entry) {
+  for (const change of entry.changes) {
+    if (change.after === null) frame.state.delete(change.slot);
+    else frame.state.set(change.slot, change.after);
+    const asked = entry.released.find((item) => item.slot === change.slot);
+    // A confirmed write points at the words of the turn that asked for it.
+    const origin = { change, entry, turn: entry.kind === "confirm" && asked ? asked.turn : frame.number };
+    frame.origins.set(change.slot, origin);
+    const first = frame.touched.get(change.slot);
+    frame.touched.set(change.slot, { ...origin, before: first ? first.before : change.before });
+  }
+  for (const item of entry.released) frame.pending.delete(item.slot);
+  for (const item of entry.held) frame.pending.set(item.slot, item);
+  for (const slot of entry.pinned) frame.pinned.add(slot);
+  for (const slot of entry.unpinned) frame.pinned.delete(slot);
+}
+
+/** How a change is shown: `kind` is also the name of its colour and its icon. */
+export function kindOf({ change, entry }) {
+  if (entry.kind === "confirm") return { kind: "person", word: "confirmed" };
+  if (entry.kind === "correction") {
+    return { kind: "person", word: change.operation === "carryover" ? "checked" : "corrected" };
+  }
+  if (change.operation === "dontcare" || change.operation === "delete") {
+    return { kind: change.operation, word: change.operation };
+  }
+  return { kind: "update", word: change.operation };
+}
+
+/**
+ * The places a value came from: words `{turn, role, start, end}` and other slots `{slot}`, whose own words follow.
+ * Characters are counted as Unicode code points.
+ */
+export function placesOf(all, { change, turn }, depth = 0) {
+  const evidence = change.evidence;
+  if (!evidence) return [];
+  if (evidence.source === "slot") {
+    const origin = all[Math.max(0, turn - 1)]?.origins.get(evidence.slot) ?? all[turn]?.origins.get(evidence.slot);
+    const further = origin && depth < 3 ? placesOf(all, origin, depth + 1) : [];
+    return [{ slot: evidence.slot }, ...further];
+  }
+  if (evidence.source === "older") return olderPlace(all, evidence, turn - 2);
+  const previous = evidence.source.startsWith("previous_");
+  const role = evidence.source.replace("previous_", "");
+  return [{ turn: previous ? turn - 1 : turn, role, start: evidence.start, end: evidence.end }];
+}
+
+/** Evidence from long ago says what, not when: the newest old turn with those words at that place. */
+function olderPlace(all, evidence, newest) {
+  for (let turn = newest; turn >= 1; turn -= 1) {
+    for (const role of ["user", "system"]) {
+      if (cut(all[turn].turn[role], evidence.start, evidence.end) === evidence.text) {
+        return [{ turn, role, start: evidence.start, end: evidence.end }];
+      }
+    }
+  }
+  return [];
+}
+
+/** Characters [start, end) counted as Python counts them. */
+export function cut(text, start, end) {
+  return Array.from(text).slice(start, end).join("");
+}
+
+export const spoken = (slot) => slot.replace("-", " ").replaceAll("_", " ");
+export const shown = (value) => (value === "dontcare" ? "any" : value ?? "nothing");
+export const percent = (probability) => `${Math.round(probability * 100)}%`;
+
+/** What a turn did, as a sentence for a screen reader. */
+export function summary(frame) {
+  const parts = Array.from(frame.touched, ([slot, { change }]) =>
+    change.after === null ? `${spoken(slot)} deleted` : `${spoken(slot)} is ${shown(change.after)}`);
+  const asked = Array.from(frame.pending.values()).filter((item) => item.turn === frame.number);
+  const questions = asked.map((item) => `Held back: ${item.question}`);
+  return `Turn ${frame.number}: ${parts.length ? parts.join(", ") : "nothing changed"}. ${questions.join(" ")}`.trim();
+}

@@ -1,0 +1,96 @@
+"""A real Chromium in front of the real service, which runs in a thread with a predictor that needs no weights."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, sync_playwright
+from scripted import GoldPredictor, RulePredictor
+
+from somdst.examples import examples
+from somdst.prediction import Prediction, SlotPrediction, TurnInput
+from somdst.schema import Schema
+from somdst.service.app import create_app
+from somdst.service.settings import Settings
+from somdst.tracker import Tracker
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+class Rehearsed(RulePredictor):
+    """Knows the bundled examples by heart, and reads "hotel area north" out of anything else.
+
+    It is surer of some values than of others, and so unsure of when a taxi should arrive that it asks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(model_id="rehearsed")
+        self.gold = GoldPredictor(Schema.multiwoz(), [example.dialogue for example in examples().values()])
+
+    def _read(self, item: TurnInput) -> Prediction:
+        if (item.turn.system, item.turn.user) not in self.gold.gold:
+            return super()._read(item)
+        said = self.gold.script(item).slots
+        return Prediction({slot: replace(one, probability=_sureness(slot, one)) for slot, one in said.items()})
+
+
+def _sureness(slot: str, said: SlotPrediction) -> float:
+    return 0.41 if slot == "taxi-arriveby" else 0.99 - 0.01 * (zlib.crc32(f"{slot} {said.value}".encode()) % 16)
+
+
+@contextmanager
+def served(settings: Settings) -> Iterator[str]:
+    """The service's address."""
+    app = create_app(settings, lambda name: Tracker(Rehearsed(), threshold=0.5))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", lifespan="on"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        _wait(url)
+        yield url
+        server.should_exit = True
+        thread.join(20)
+
+
+def _wait(url: str) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(f"{url}/readyz", timeout=5).status_code == 200:
+                return
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.02)
+    raise AssertionError("the service did not start")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser; the test is skipped where there is none."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine: run scripts/system-packages, or install Debian's chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
