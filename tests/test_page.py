@@ -15,6 +15,7 @@ import pytest
 from browser import chromium, served
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
+from somdst.corpora.jsonlines import dialogue_from_json
 from somdst.service.keys import load_keys
 from somdst.service.settings import Settings
 
@@ -296,8 +297,9 @@ def test_a_pasted_dialogue_is_replayed_and_copied(visit: Visit, service: str) ->
 
     page.get_by_role("button", name="JSON").click()
     expect(page.get_by_role("status")).to_have_text("JSON copied")
-    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
-    assert [turn["state"] for turn in copied["turns"]][1] == {"hotel-area": "north", "hotel-stars": "4"}
+    copied = dialogue_from_json(json.loads(page.evaluate("navigator.clipboard.readText()")), where="the clipboard")
+    assert [len(state) for state in copied.states()] == [1, 2]
+    assert copied.turns[1].system == "ok"
     page.get_by_role("button", name="curl").click()
     expect(page.get_by_role("status")).to_have_text("curl command copied")
     command = page.evaluate("navigator.clipboard.readText()")
@@ -390,6 +392,7 @@ def test_the_policy_stops_a_script_that_gets_in_anyway(browser: Browser, service
         policy = page.goto(service).headers["content-security-policy"]  # type: ignore[union-attr]
         assert "unsafe" not in policy
         assert policy.startswith("default-src 'none'")
+        assert page.request.get(f"{service}/static/app.js").headers["cache-control"] == "no-cache"
         page.evaluate(
             "() => { const script = document.createElement('script'); script.textContent = 'window.ran = true';"
             " document.body.append(script); document.body.insertAdjacentHTML('beforeend',"
@@ -537,3 +540,10 @@ def test_no_file_parses_html_or_asks_another_host() -> None:
         assert not re.search(r"(?:https?:)?//(?!www\.w3\.org/)[a-z0-9-]+\.[a-z]{2,}", text), path
     html = (FILES / "index.html").read_text(encoding="utf-8")
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)", html)
+
+
+def test_the_pictures_are_there_and_small() -> None:
+    docs = FILES.parents[2] / "docs"
+    shown = re.findall(r"\((screenshots/[\w-]+\.png)\)", (docs / "page.md").read_text(encoding="utf-8"))
+    assert {docs / name for name in shown} == set((docs / "screenshots").iterdir())
+    assert all((docs / name).stat().st_size < 300_000 for name in shown)

@@ -113,8 +113,8 @@ def _add_headers(headers: MutableHeaders, path: str, request_id: str) -> None:
     for name, value in SECURITY_HEADERS.items():
         headers[name] = value
     headers["x-request-id"] = request_id
-    if not path.startswith("/static/"):
-        headers.setdefault("cache-control", "no-store")
+    # The page's files are asked for again each time (304 if unchanged), so that an upgrade never mixes two versions.
+    headers.setdefault("cache-control", "no-cache" if path.startswith("/static/") else "no-store")
 
 
 class Guarded:

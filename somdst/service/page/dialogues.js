@@ -82,14 +82,14 @@ function pair(utterances) {
   return turns; // what the system says last changes no memory
 }
 
-/** The conversation up to a frame as the project's JSON: one dialogue with the state after every turn. */
+/** The conversation up to a frame as a line of the project's JSON lines: the state after every turn. */
 export function asJson(id, all, last) {
   const turns = all.slice(1, last + 1).map(({ turn, state }) => ({
     system: turn.system,
     user: turn.user,
     state: Object.fromEntries([...state].sort(([a], [b]) => (a < b ? -1 : 1))),
   }));
-  return JSON.stringify({ id, turns }, null, 1);
+  return JSON.stringify({ id, turns });
 }
 
 /** A command that tracks the same turns and stores nothing. */
