@@ -7,10 +7,17 @@ import time
 from collections.abc import Sequence
 
 import pytest
+from scripted import RulePredictor
 
+from somdst.conversation import Result
+from somdst.dialogue import Turn
+from somdst.errors import InputError
+from somdst.log import EMPTY
 from somdst.service.batching import Batcher
 from somdst.service.locks import Locks
 from somdst.service.problems import Overloaded
+from somdst.service.stepping import PART, Stepper
+from somdst.tracker import Tracker
 
 
 class Doubler:
@@ -68,17 +75,37 @@ def test_a_batch_waits_for_those_on_their_way() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("isolate", [True, False])
-def test_one_bad_item(isolate: bool) -> None:
+def test_work_that_raises_is_told_to_everybody() -> None:
     async def main() -> list[int | BaseException]:
-        batcher: Batcher[int, int] = Batcher(Doubler(0), name="t", max_batch=8, isolate=isolate)
-        results = await asyncio.gather(*(batcher.submit(n) for n in (12, 13, 14)), return_exceptions=True)
+        batcher: Batcher[int, int] = Batcher(Doubler(0), name="t", max_batch=8)
+        results = await asyncio.gather(*(batcher.submit(n) for n in (12, 13)), return_exceptions=True)
+        assert await batcher.submit(14) == 28  # and it goes on
         await batcher.close()
         return results
 
-    results = asyncio.run(main())
-    assert isinstance(results[1], ValueError)
-    assert (results[0], results[2]) == (24, 28) if isolate else isinstance(results[0], ValueError)
+    assert [type(result) for result in asyncio.run(main())] == [ValueError, ValueError]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 2, 7, 33])
+def test_a_batch_spread_over_cores_is_what_each_turn_is_alone(workers: int, count: int) -> None:
+    predictor = RulePredictor()
+    tracker, stepper = Tracker(predictor), Stepper(workers)
+    steps = [(EMPTY, Turn("x" * (count - n), f"hotel name place {n}")) for n in range(count)]
+    results = stepper(tracker, steps)
+    assert [result.state["hotel-name"] for result in results if isinstance(result, Result)] == [
+        f"place {n}" for n in range(count)
+    ]
+    assert max(predictor.batches) <= PART
+    stepper.close()
+
+
+def test_one_bad_turn_spoils_no_other() -> None:
+    stepper = Stepper(2)
+    turns = [Turn("", words) for words in ("hotel area north", "", "hotel area south", "x" * 30_000, "hotel area east")]
+    results = stepper(Tracker(RulePredictor()), [(EMPTY, turn) for turn in turns])
+    assert [type(result) for result in results] == [Result, InputError, Result, InputError, Result]
+    stepper.close()
 
 
 def test_a_deadline_and_a_caller_who_left() -> None:

@@ -37,9 +37,12 @@ def serve(
     retention_days: Annotated[
         float | None, typer.Option(min=0, help="Erase conversations so long after their last change.")
     ] = None,
-    max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one model run; 1: no batching.")] = 32,
-    max_turns: Annotated[int, typer.Option(min=1, help="Turns under way before the answer is 503.")] = 256,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the model.")] = None,
+    max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one batch; 1: no batching.")] = 32,
+    max_turns: Annotated[int, typer.Option(min=1, help="Turns under way before the answer is 503.")] = 128,
+    workers: Annotated[int | None, typer.Option(min=1, help="Cores to spread a batch over; all of them.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of each model run: 1, or all cores without batching.")
+    ] = None,
     log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
     log_level: Annotated[str, typer.Option(help="info, or warning for no line a request.")] = "info",
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI file and exit.")] = False,
@@ -53,6 +56,7 @@ def serve(
     from somdst.service.server import bind
     from somdst.service.server import serve as run
     from somdst.service.settings import Settings
+    from somdst.service.stepping import cores
 
     if openapi:
         typer.echo(openapi_text(describe()), nl=False)
@@ -66,6 +70,7 @@ def serve(
         keys=load_keys(keys, os.environ),
         retention=None if retention_days is None else timedelta(days=retention_days),
         max_batch=max_batch,
+        workers=workers or cores(),
         max_turns=max_turns,
         log_utterances=log_utterances,
         any_host=insecure,
@@ -74,7 +79,9 @@ def serve(
     def open_tracker(path_or_name: str) -> Tracker:
         from somdst.tracker import Tracker
 
-        return Tracker.from_pretrained(path_or_name, schema=schema, threshold=threshold, threads=threads)
+        # A batch is spread over the cores by turns, so that each run of the model should keep to one.
+        each = threads or (1 if max_batch > 1 else None)
+        return Tracker.from_pretrained(path_or_name, schema=schema, threshold=threshold, threads=each)
 
     application = create_app(settings, open_tracker)
     listener = bind(host, port, keys=settings.keys is not None, insecure=insecure)

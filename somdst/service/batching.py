@@ -38,12 +38,10 @@ class Batcher(Generic[In, Out]):
         wait: float = 0.0,
         crowd: Callable[[], int] = lambda: 0,
         seen: Callable[[int], object] = lambda size: None,
-        isolate: bool = False,
     ) -> None:
         """`crowd` tells how many items are on their way: a batch waits `wait` seconds only for those. `seen` is told
-        the size of every batch. With `isolate`, a batch that raises is done again one by one."""
+        the size of every batch."""
         self._work, self._max, self._wait, self._crowd, self._seen = work, max_batch, wait, crowd, seen
-        self._isolate = isolate
         self._jobs: deque[_Job[In, Out]] = deque()
         self._filled = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
@@ -100,9 +98,7 @@ class Batcher(Generic[In, Out]):
         try:
             return self._work(items)
         except Exception as error:
-            if len(items) == 1 or not self._isolate:
-                return [error] * len(items)
-        return [result for item in items for result in self._safely([item])]
+            return [error] * len(items)
 
 
 def _settle(future: asyncio.Future[Out], result: Out | Exception) -> None:

@@ -24,6 +24,7 @@ from somdst.service.metrics import Metrics
 from somdst.service.models import Models, OpenTracker
 from somdst.service.problems import Overloaded
 from somdst.service.settings import Settings
+from somdst.service.stepping import Step, Stepper
 from somdst.state import State
 from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write
 
@@ -61,14 +62,14 @@ class Service:
         self._reads: Batcher[tuple[str, str, Key | None], Record | Repeated] = Batcher(
             self._read_many, name="reads", max_batch=size
         )
-        self._steps: Batcher[tuple[Snapshot, Turn], Result] = Batcher(
+        self._stepper = Stepper(settings.workers)
+        self._steps: Batcher[Step, Result] = Batcher(
             self._step_many,
             name="model",
             max_batch=size,
             wait=settings.batch_wait if size > 1 else 0.0,
             crowd=lambda: self.under_way,
             seen=self.metrics.batches.observe,
-            isolate=True,
         )
         self._writes: Batcher[Write, Snapshot | Repeated] = Batcher(
             self.store.append_many, name="writes", max_batch=size
@@ -86,6 +87,7 @@ class Service:
             await asyncio.wait(self._tasks)
         for batcher in (self._reads, self._steps, self._writes):
             await batcher.close()
+        self._stepper.close()
         await asyncio.to_thread(self.store.close)
 
     # Turns
@@ -198,8 +200,8 @@ class Service:
                 found[i] = repeated
         return found
 
-    def _step_many(self, steps: Sequence[tuple[Snapshot, Turn]]) -> Sequence[Result | Exception]:
-        return self.models.tracker.step_many(steps)
+    def _step_many(self, steps: Sequence[Step]) -> Sequence[Result | Exception]:
+        return self._stepper(self.models.tracker, steps)
 
     async def _accept(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do this as one of the turns that may be under way; refuse it where there are too many, or no model."""

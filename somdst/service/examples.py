@@ -147,7 +147,7 @@ PROBLEMS = {
     413: "The body has 300000 bytes and at most 262144 are read: send less.",
     415: "The body must be JSON: send it with `Content-Type: application/json`.",
     422: 'There is no slot "hotel-aera" among the 30 of this tracker. Did you mean "hotel-area"?',
-    503: "256 turns are under way, the most there can be: try again in a moment.",
+    503: "128 turns are under way, the most there can be: try again in a moment.",
 }
 EXPORT = (
     '{"id": "5d0f3c1e9a7b48f2a6c4e8d0b1f29374", "turns": [{"system": "", "user": "A hotel in the north, please.", '

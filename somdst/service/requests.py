@@ -23,12 +23,15 @@ Authorised = Security(bearer)
 """Only for the OpenAPI file: keys are checked in `guards.py`, before anything is read."""
 
 
-def _service(request: Request) -> Service:
+# These are coroutines although they wait for nothing: FastAPI sends plain functions through a thread, twice a request.
+
+
+async def _service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-def _tenant(request: Request) -> str:
+async def _tenant(request: Request) -> str:
     return str(request.state.tenant)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from somdst.service.keys import Keys
+from somdst.service.stepping import cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,12 @@ class Settings:
     log_utterances: bool = False
 
     max_batch: int = 32
-    """Turns in one model run; 1 turns micro-batching off."""
+    """Turns that go through the model together; 1 turns micro-batching off."""
+    workers: int = field(default_factory=cores)
+    """Threads that a batch is spread over; the model itself should then run on one core."""
     batch_wait: float = 0.002
     """Seconds that a batch waits for turns that are on their way; nobody waits where nobody else is there."""
-    max_turns: int = 256
+    max_turns: int = 128
     """Turns that may be under way; over it the answer is 503."""
     max_requests: int = 1024
     """Requests of any kind that may be under way; over it the answer is 503."""
