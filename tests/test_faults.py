@@ -20,10 +20,11 @@ import httpx
 import pytest
 from databases import PostgresServer, find_binaries
 from services import Server
+from sqlalchemy import text
 
-from somdst import Client
+from somdst import Client, edits
 from somdst.client import RemoteConversation, ServiceError
-from somdst.store import Store, Unavailable, verify
+from somdst.store import Store, Unavailable, Write, verify
 
 KILLS = 50
 
@@ -147,6 +148,19 @@ def test_a_database_that_another_process_locks(tmp_path: Path, monkeypatch: pyte
     store.create("a")
     other.close()
     store.close()
+
+
+def test_a_row_that_another_process_locks(postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    quick = Store(url + "&options=-c%20lock_timeout%3D200ms")
+    record = quick.create("a")
+    entry = edits.correct(record.snapshot, {"hotel-area": "north"})
+    with quick.database.write() as connection:
+        connection.execute(text("SELECT id FROM conversations FOR UPDATE"))
+        with pytest.raises(Unavailable, match="locked by another process"):
+            quick.append(Write("a", record.id, entry, record.snapshot))
+    quick.append(Write("a", record.id, entry, record.snapshot))
+    quick.close()
 
 
 def test_the_disk_is_full(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def service(
     model: Annotated[str, typer.Option(help="Model folder or name.")] = "default",
     seconds: Annotated[float, typer.Option(min=0.5, help="Length of each of the five measurements.")] = 15.0,
     conversations: Annotated[int, typer.Option(min=1, max=500, help="Conversations at once.")] = 32,
-    max_batch: Annotated[int, typer.Option(min=2, max=256, help="Turns in one model run, where batched.")] = 32,
+    max_batch: Annotated[int, typer.Option(min=2, max=256, help="Turns in one batch.")] = 32,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the model.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")] = False,
 ) -> None:
@@ -50,7 +50,7 @@ def _show(report: Report) -> None:
     caption = f"{report.conversations} conversations at once; latencies at 70% of each one's own turns/s"
     table = Table(box=SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
     table.add_column("")
-    for title in ("turns/s", "p50 ms", "p95 ms", "p99 ms", "turns a run", "errors"):
+    for title in ("turns/s", "p50 ms", "p95 ms", "p99 ms", "turns a batch", "errors"):
         table.add_column(title, justify="right")
     for name, speed in (("one by one", report.unbatched), ("micro-batches", report.batched)):
         errors = sum(count for status, count in speed.statuses.items() if status != "200")

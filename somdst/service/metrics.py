@@ -26,7 +26,7 @@ class Metrics:
             buckets=SECONDS, registry=self.registry,
         )  # fmt: skip
         self.turns = Counter("somdst_turns", "Turns tracked; its rate is turns a second.", registry=self.registry)
-        self.batches = Histogram("somdst_batch_size", "Turns in one model run.", buckets=SIZES, registry=self.registry)
+        self.batches = Histogram("somdst_batch_size", "Turns in one batch.", buckets=SIZES, registry=self.registry)
         self.operations = Counter(
             "somdst_operations",
             "Changes made to memories, by operation.",

@@ -106,9 +106,20 @@ def _engine(url: URL, *, pool_size: int) -> Engine:
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:
-        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 5}, **options)
+        return create_engine(url, pool_pre_ping=True, connect_args=_postgres_limits(url), **options)
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs the driver psycopg: pip install 'somdst[postgres]'.") from error
+
+
+def _postgres_limits(url: URL) -> dict[str, Any]:
+    """So that a server that has gone silent holds nobody for ever. What the URL says itself goes first."""
+    limits = {
+        "connect_timeout": 5,
+        "keepalives_idle": 10,
+        "tcp_user_timeout": 15_000,
+        "options": "-c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=60s",
+    }
+    return {name: value for name, value in limits.items() if name not in url.query}
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
@@ -155,7 +166,7 @@ def _translated() -> Iterator[None]:
 def _sentence(message: str) -> str:
     if re.search(r"disk is full|No space left|disk I/O error|could not extend file", message):
         return "The database has no space left: free some, then try again; nothing was written."
-    if "locked" in message:
+    if "locked" in message or "lock timeout" in message or "statement timeout" in message:
         return "The database is locked by another process: try again in a moment; nothing was written."
     # A connection can be lost after the commit was sent: then nobody knows, and only the same key is safe.
     return "The database cannot be reached: try again in a moment, with the same Idempotency-Key if there was one."

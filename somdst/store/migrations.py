@@ -57,6 +57,8 @@ _LOCK = 0x50D57  # any number that nothing else locks in the same PostgreSQL dat
 def migrate(connection: Connection, *, upto: int = LATEST) -> list[int]:
     """Apply what is missing, within the connection's write transaction; the numbers of the steps that were applied."""
     if connection.dialect.name == "postgresql":  # in SQLite the write transaction itself is the lock
+        connection.execute(text("SET LOCAL statement_timeout = 0"))  # a step may take its time on a big table
+        connection.execute(text("SET LOCAL lock_timeout = 0"))
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     applied = current(connection)
     if applied > LATEST:

@@ -1,0 +1,102 @@
+"""What the client does when things go wrong on the way: the same key again, patience, one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from somdst import Client, SomdstError
+from somdst.client import ServiceError
+
+ID = "0" * 32
+MADE = {"id": ID}
+
+
+def client(*answers: httpx.Response | Exception, retries: int = 5) -> tuple[Client, list[httpx.Request]]:
+    """A client whose service gives these answers, one after the other, and the requests that it got."""
+    seen: list[httpx.Request] = []
+    todo = list(answers)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        said = todo.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    return Client("http://service", retries=retries, transport=httpx.MockTransport(answer)), seen
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Nobody waits; how long they would have waited."""
+    made: list[float] = []
+    monkeypatch.setattr("somdst.client.time.sleep", made.append)
+    return made
+
+
+def busy(**headers: str) -> httpx.Response:
+    return httpx.Response(503, json={"error": "Too busy."}, headers=headers)
+
+
+def test_the_same_request_with_the_same_key_until_it_is_done(pauses: list[float]) -> None:
+    api, seen = client(busy(**{"retry-after": "2"}), httpx.ReadError("lost"), busy(), httpx.Response(201, json=MADE))
+    assert api.start().id == ID
+    assert len({request.headers["idempotency-key"] for request in seen}) == 1
+    assert len({request.content for request in seen}) == 1
+    assert pauses == [2.0, pytest.approx(0.2), pytest.approx(0.4)]
+
+
+def test_every_write_has_its_own_key() -> None:
+    api, seen = client(httpx.Response(201, json=MADE), httpx.Response(201, json=MADE))
+    api.start()
+    api.start()
+    assert len({request.headers["idempotency-key"] for request in seen}) == 2
+
+
+def test_patience_has_an_end() -> None:
+    api, seen = client(*[busy()] * 3, retries=2)
+    with pytest.raises(ServiceError, match="Too busy") as refused:
+        api.start()
+    assert (refused.value.status, len(seen)) == (503, 3)
+    api, _ = client(*[httpx.ConnectError("refused")] * 3, retries=2)
+    with pytest.raises(SomdstError, match=r"http://service.* cannot be reached .*is it running"):
+        api.start()
+    assert not client(httpx.ConnectError("refused"))[0].ready()
+
+
+def test_what_was_refused_is_not_sent_again() -> None:
+    api, seen = client(httpx.Response(409, json={"error": "Moved on.", "version": 4}))
+    with pytest.raises(ServiceError, match="Moved on") as refused:
+        api.open(ID).update("hello", version=3)
+    assert (refused.value.status, refused.value.version, len(seen)) == (409, 4, 1)
+
+
+def test_an_erasure_whose_answer_was_lost() -> None:
+    gone = httpx.Response(404, json={"error": "There is no conversation."})
+    api, _ = client(httpx.ReadError("lost"), gone)
+    api.open(ID).erase()
+    api, _ = client(gone)
+    with pytest.raises(ServiceError):
+        api.open(ID).erase()
+
+
+@pytest.mark.parametrize("make", [lambda: httpx.Response(502, text="<html>"), lambda: httpx.Response(500, json=[1])])
+def test_something_between_that_answers_otherwise(make: Callable[[], httpx.Response]) -> None:
+    api, _ = client(make())
+    with pytest.raises(ServiceError, match=r"answered with status 50\d and no reason"):
+        api.start()
+
+
+def test_the_api_key_is_sent() -> None:
+    seen: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["authorization"])
+        return httpx.Response(201, json=MADE)
+
+    with Client("http://service", "secret", transport=httpx.MockTransport(answer)) as api:
+        api.start()
+    assert seen == ["Bearer secret"]
