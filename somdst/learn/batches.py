@@ -21,6 +21,7 @@ from somdst.learn.wrong_states import ValuePool, corrupt
 from somdst.operations import Derived, OperationSet
 from somdst.prediction import TurnInput
 from somdst.predictor import pad
+from somdst.schema import Schema
 from somdst.state import State
 
 CHUNK = 64
@@ -52,11 +53,15 @@ def examples(
     for dialogue in dialogues:
         before = State()
         for number, state in enumerate(dialogue.states()):
-            after = State({slot: value for slot, value in state.items() if slot in encoder.schema})
+            after = _within(state, encoder.schema)
             own = own_states.get((dialogue.id, number)) if own_states else None
-            found.append(Example(dialogue, number, before, after, own))
+            found.append(Example(dialogue, number, before, after, own and _within(own, encoder.schema)))
             before = after
     return found
+
+
+def _within(state: State, schema: Schema) -> State:
+    return State({slot: value for slot, value in state.items() if slot in schema})
 
 
 class Batches:
@@ -86,12 +91,16 @@ class Batches:
     def parts(
         self, chosen: Sequence[int], epoch: int, *, rank: int = 0, world: int = 1
     ) -> Iterator[tuple[Batch, float]]:
-        """This process's share of a batch, in parts, each with its weight in the mean over the batch."""
+        """This process's share of a batch, in parts, each with its weight in the mean over the batch.
+
+        Processes wait for each other in every part, so all have the same number of parts: one that has nothing left to
+        do computes a turn of another's with the weight 0.
+        """
         count = world * self.settings.accumulation
         for part in range(self.settings.accumulation):
             indices = chosen[rank * self.settings.accumulation + part :: count]
-            if indices:
-                yield self.tensors(indices, epoch), len(indices) * world / len(chosen)
+            if indices or world > 1:
+                yield self.tensors(indices or chosen[:1], epoch), len(indices) * world / len(chosen)
 
     def tensors(self, indices: Sequence[int], epoch: int) -> Batch:
         encodings, derived, domains = [], [], []

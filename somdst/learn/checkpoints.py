@@ -6,9 +6,10 @@ model's folder holds what is needed to use the model, or to start another traini
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,6 +44,20 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise ModelError(f"Cannot write {path}: {_reason(error)}. What was there before is intact.") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what a killed process left half written."""
+    for draft in (*folder.glob(f".*{CHECKPOINT}.*"), *folder.glob(f".{WEIGHTS}.*"), folder / f"next.{CHECKPOINT}"):
+        draft.unlink(missing_ok=True)
+
+
+def fingerprint(parts: Iterable[bytes]) -> str:
+    """A hash of many parts, in order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
 
 
 def save_model(
@@ -135,7 +150,9 @@ def load_checkpoint(run: Path) -> dict[str, Any] | None:
         raise ModelError(f"The checkpoint {path} is damaged ({_reason(error)}): {hint}.") from error
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if isinstance(error.__context__, OSError):  # torch hides the system's own reason behind one of its own
+        return _reason(error.__context__)
     return " ".join(str(error).split())[:160] or type(error).__name__

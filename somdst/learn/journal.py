@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from somdst.errors import ModelError
+from somdst.learn.checkpoints import write_whole
 
 METRICS = "metrics.jsonl"
 CURVE = "curve.png"
@@ -17,33 +28,52 @@ class Journal:
 
     def __init__(self, out: Path, step: int, *, active: bool = True) -> None:
         self.path, self.curve, self.active = out / METRICS, out / CURVE, active
-        self._board: Any = None
-        if active:
+        if not active:
+            return
+        with self._writing():
             kept = [record for record in read_metrics(self.path) if record["step"] <= step]
-            self.path.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(out / "tensorboard"), purge_step=step)
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._board is not None:
-            self._board.close()
+            lines = "".join(json.dumps(record) + "\n" for record in kept)
+            write_whole(self.path, lambda stream: stream.write(lines.encode()))
+            self._board = _Board(out / "tensorboard", step)
 
     def write(self, progress: Any) -> None:
         if not self.active:
             return
         record = {key: value for key, value in asdict(progress).items() if value is not None}
-        with self.path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(record) + "\n")
-        for key in record.keys() - {"step", "steps"}:
-            self._board.add_scalar(key, record[key], progress.step)
-        if progress.dev_joint_goal_accuracy is not None:
-            draw_curve(self.path, self.curve)
+        with self._writing():
+            with self.path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(record) + "\n")
+            self._board.write(progress.step, {key: record[key] for key in record if key not in ("step", "steps")})
+            if progress.dev_joint_goal_accuracy is not None or progress.step == progress.steps:
+                draw_curve(self.path, self.curve)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ModelError(
+                f"Cannot write into {self.path.parent}: {reason}. The last checkpoint is intact."
+            ) from error
+
+
+class _Board:
+    """TensorBoard's file. Written here and now: torch's own writer has a thread, whose errors nobody could catch."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        folder.mkdir(exist_ok=True)
+        self.path = folder / f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
+        self._append(file_version="brain.Event:2")
+        self._append(step=step + 1, session_log=SessionLog(status=SessionLog.START))  # drops what came after the step
+
+    def write(self, step: int, scalars: dict[str, float]) -> None:
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+        self._append(step=step, summary=Summary(value=values))
+
+    def _append(self, **fields: Any) -> None:
+        with self.path.open("ab") as stream:
+            RecordWriter(stream).write(Event(wall_time=time.time(), **fields).SerializeToString())
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -42,17 +42,22 @@ class TorchPredictor(ModelPredictor):
         encoder = folder.encoder()
         return cls(load_model(folder, encoder), encoder, model_id=folder.model_id(WEIGHTS))
 
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
     def _autocast(self) -> torch.autocast:
-        return torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bf16")
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
 
     @torch.inference_mode()
     def run_encoder(self, arrays: Arrays) -> EncoderRun:
         self.model.eval()
-        ids, segments, mask, slots = (torch.from_numpy(array) for array in arrays)
+        ids, segments, mask, slots = (torch.from_numpy(array).to(self.device) for array in arrays)
         batch = Batch(ids, segments, mask, slots)
         with self._autocast():
             encoded = self.model.encode(batch)
-        return EncoderRun(encoded.operations.float().numpy(), encoded.domain.float().numpy(), (batch, encoded))
+        operations, domain = (logits.float().cpu().numpy() for logits in (encoded.operations, encoded.domain))
+        return EncoderRun(operations, domain, (batch, encoded))
 
     @torch.inference_mode()
     def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
@@ -61,10 +66,12 @@ class TorchPredictor(ModelPredictor):
             generated = self.model.generate(
                 batch,
                 encoded,
-                torch.from_numpy(owners),
-                torch.from_numpy(slots),
+                torch.from_numpy(owners).to(self.device),
+                torch.from_numpy(slots).to(self.device),
                 steps=self.config.max_value_length,
             )
         return GeneratorRun(
-            generated.tokens.numpy(), generated.probability.float().numpy(), generated.positions.numpy()
+            generated.tokens.cpu().numpy(),
+            generated.probability.float().cpu().numpy(),
+            generated.positions.cpu().numpy(),
         )

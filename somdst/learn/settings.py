@@ -13,7 +13,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from somdst.config import Layout, ModelConfig, Normalisation
-from somdst.errors import InputError, did_you_mean
+from somdst.errors import InputError, StateError, did_you_mean
+from somdst.operations import OperationSet
 
 Precision = Literal["bf16", "fp32"]
 
@@ -23,7 +24,7 @@ class Settings(BaseModel):
 
     # The model: these go into its config.json.
     name: str = Field(default="somdst", description="Name of the model in logs and audit trails.")
-    encoder: str = Field(default="minilm", description="Encoder to start from: a hub name, a folder, or minilm.")
+    encoder: str = Field(default="minilm", description="Encoder to start from: a hub name, a folder, minilm or tiny.")
     layout: Layout = Field(default="compact", description="How a turn becomes tokens: paper, or compact, half as long.")
     operation_set: str = Field(default="4", description="Operations: 4, 2, 3-without-delete, 3-without-dontcare, 6.")
     normalisation: Normalisation = Field(default="multiwoz", description="Text rules: multiwoz or lowercase.")
@@ -136,7 +137,11 @@ def load_settings(preset: str, *, file: Path | None = None, **overrides: Any) ->
         if key not in Settings.model_fields:
             raise InputError(f'There is no setting "{key}".{did_you_mean(key, Settings.model_fields)}')
     try:
-        return Settings.model_validate(values)
+        settings = Settings.model_validate(values)
+        OperationSet.named(settings.operation_set)
+        return settings
+    except StateError as error:
+        raise InputError(str(error)) from error
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"The setting {'.'.join(map(str, first['loc']))} is wrong: {first['msg']}.") from error

@@ -16,20 +16,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate import Accelerator, DistributedDataParallelKwargs, InitProcessGroupKwargs
+from accelerate.state import AcceleratorState
+from accelerate.utils import broadcast_object_list, send_to_device
 from torch import Tensor
 
 from somdst.dialogue import Dialogue
 from somdst.encoding import Encoder
-from somdst.errors import InputError
-from somdst.learn.batches import Batches, examples
-from somdst.learn.checkpoints import load_checkpoint, save_checkpoint, save_model
+from somdst.errors import InputError, ModelError
+from somdst.learn.batches import Batches, Example, examples
+from somdst.learn.checkpoints import fingerprint, load_checkpoint, remove_drafts, save_checkpoint, save_model
 from somdst.learn.journal import Journal
 from somdst.learn.model import SomDst
+from somdst.learn.optimisation import Average, averaged, make_optimizer, schedule, trained, update_average
 from somdst.learn.predictor import TorchPredictor
 from somdst.learn.settings import Settings
 from somdst.learn.wrong_states import ValuePool
@@ -67,6 +71,23 @@ class Position:
     seconds: float = 0.0
 
 
+@dataclass(slots=True)
+class Meter:
+    """Losses and turns since the last report."""
+
+    losses: Tensor = field(default_factory=lambda: torch.zeros(4))
+    steps: int = 0
+    turns: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def add(self, losses: Tensor, turns: int) -> None:
+        self.losses, self.steps, self.turns = self.losses + losses, self.steps + 1, self.turns + turns
+
+    @property
+    def seconds(self) -> float:
+        return max(time.monotonic() - self.started, 1e-9)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     finished: bool
@@ -92,25 +113,31 @@ class Trainer:
     """Stop at this step, as a signal would: for tests and for runs cut into pieces."""
     position: Position = field(default_factory=Position)
     _stopping: bool = False
+    _start: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> Outcome:
-        torch.manual_seed(self.settings.seed)
-        accelerator = Accelerator(
-            mixed_precision="bf16" if self.settings.precision == "bf16" else "no",
-            cpu=not torch.cuda.is_available(),
-            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
-        )
+        accelerator = _accelerator(self.settings)
         found = examples(self.dialogues, self.encoder, self.own_states)
         if not found:
-            raise InputError("The corpus has no turn to learn from.")
+            raise InputError("The corpus has no turn to learn from: give one with labelled turns.")
         batches = Batches(found, self.encoder, self.settings, ValuePool.collect(self.dialogues, self.encoder.schema))
         optimizer = make_optimizer(self.model, self.settings)
-        average = {n: p.detach().clone() for n, p in trained(self.model)} if self.settings.average else None
+        self._start = _start_of_run(found, self.encoder, self.model)
         model, optimizer = accelerator.prepare(self.model, optimizer)
-        self.out.mkdir(parents=True, exist_ok=True)
+        average = {n: p.detach().clone() for n, p in trained(self.model)} if self.settings.average else None
+        self._open_folder(accelerator)
         self._resume(optimizer, average)
-        with Journal(self.out, self.position.step, active=accelerator.is_main_process) as journal, self._signals():
+        journal = Journal(self.out, self.position.step, active=accelerator.is_main_process)
+        with self._signals():
             return self._loop(accelerator, model, optimizer, batches, average, journal)
+
+    def _open_folder(self, accelerator: Accelerator) -> None:
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"Cannot make the run's folder {self.out}: {error.strerror}.") from error
+        if accelerator.is_main_process:
+            remove_drafts(self.out)
 
     def _loop(
         self,
@@ -118,139 +145,178 @@ class Trainer:
         model: Any,
         optimizer: Any,
         batches: Batches,
-        average: dict[str, Tensor] | None,
+        average: Average | None,
         journal: Journal,
     ) -> Outcome:
         settings, position = self.settings, self.position
         steps = max(1, round(settings.epochs * len(batches)))
         look_every = max(1, round(settings.evaluate_every * len(batches)))
-        sums, since, last_checkpoint = torch.zeros(4), 0, time.monotonic()
-        turns_before, clock = position.turns, time.monotonic()
+        meter, last_checkpoint = Meter(), time.monotonic()
         order_epoch, order = -1, []
-        while position.step < steps and not self._stopping:
+        while position.step < steps and not self._gave_up and not self._agree_to_stop(accelerator):
             epoch, index = divmod(position.step, len(batches))
             if epoch != order_epoch:
                 order_epoch, order = epoch, batches.order(epoch)
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * schedule(position.step / steps, settings.warmup)
-            coin = random.Random(f"coin {settings.seed} {position.step}").random() < settings.teacher_forcing
-            self.model.train()
-            sums += self._step(accelerator, model, optimizer, batches, order[index], epoch, coin)
+            losses = self._step(accelerator, model, optimizer, batches, order[index], epoch)
             if average is not None:
-                _update_average(average, self.model, settings.average, position.step)
-            since += 1
+                update_average(average, self.model, settings.average, position.step)
             position.step += 1
             position.turns += len(order[index])
+            meter.add(losses, len(order[index]))
             look = position.step % look_every == 0 or position.step == steps
-            if since == self.report_every or look:
-                seconds = time.monotonic() - clock
-                rate = (position.turns - turns_before) / max(seconds, 1e-9)
-                left = (steps - position.step) * settings.batch_size / max(rate, 1e-9)
-                means = (sums / since).tolist()
-                position.seconds += seconds
-                accuracy = self._look(accelerator, average) if look else None
-                progress = Progress(
-                    step=position.step,
-                    steps=steps,
-                    epoch=position.step / len(batches),
-                    loss=means[0],
-                    loss_operations=means[1],
-                    loss_domain=means[2],
-                    loss_values=means[3],
-                    turns_per_second=rate,
-                    seconds_left=left,
-                    dev_joint_goal_accuracy=accuracy,
-                )
-                journal.write(progress)
-                self.report(progress)
-                sums, since, turns_before, clock = torch.zeros(4), 0, position.turns, time.monotonic()
-                if settings.patience and position.looks_without_better >= settings.patience:
-                    steps = position.step
+            if meter.steps == self.report_every or look:
+                self._report(accelerator, average, journal, meter, steps=steps, epoch_steps=len(batches), look=look)
+                meter = Meter()
             if self.stop_after is not None and position.step >= self.stop_after:
                 self._stopping = True
             due = time.monotonic() - last_checkpoint > 60 * settings.checkpoint_minutes
-            if due or look or self._stopping or position.step >= steps:
+            if due or look:
                 self._checkpoint(accelerator, optimizer, average)
                 last_checkpoint = time.monotonic()
-        return Outcome(position.step >= steps, position.step, position.best, position.seconds)
+        finished = position.step >= steps or self._gave_up
+        if not finished:
+            self._checkpoint(accelerator, optimizer, average)
+        return Outcome(finished, position.step, position.best, position.seconds)
+
+    @property
+    def _gave_up(self) -> bool:
+        """Dev accuracy has not become better for as long as the patience lasts."""
+        return 0 < self.settings.patience <= self.position.looks_without_better
+
+    def _agree_to_stop(self, accelerator: Accelerator) -> bool:
+        """Whether any process was told to stop: all leave at the same step, or the others would wait for it."""
+        if accelerator.num_processes == 1:
+            return self._stopping
+        told = torch.tensor([float(self._stopping)], device=accelerator.device)
+        return bool(accelerator.reduce(told, reduction="sum").item() > 0)
 
     def _step(
-        self,
-        accelerator: Accelerator,
-        model: Any,
-        optimizer: Any,
-        batches: Batches,
-        chosen: list[int],
-        epoch: int,
-        teacher_forcing: bool,
+        self, accelerator: Accelerator, model: Any, optimizer: Any, batches: Batches, chosen: list[int], epoch: int
     ) -> Tensor:
         """One step of the optimiser; gives the losses: total, operations, domain, values."""
-        world = accelerator.num_processes
+        settings, step = self.settings, self.position.step
+        rank, world = accelerator.process_index, accelerator.num_processes
+        teacher_forcing = random.Random(f"coin {settings.seed} {step}").random() < settings.teacher_forcing
+        # Dropout is drawn anew at each step, so that a resumed run draws what the uninterrupted one does.
+        torch.manual_seed(random.Random(f"dropout {settings.seed} {step} {rank}").getrandbits(63))
+        self.model.train()
         losses = torch.zeros(4)
-        if len(chosen) < world * self.settings.accumulation:  # too small to be shared: the same for all processes
-            return losses
-        for batch, weight in batches.parts(chosen, epoch, rank=accelerator.process_index, world=world):
-            result = model(batch, teacher_forcing=teacher_forcing, operation_weight=self.settings.operation_weight)
+        for batch, weight in batches.parts(chosen, epoch, rank=rank, world=world):
+            batch = send_to_device(batch, accelerator.device)
+            result = model(batch, teacher_forcing=teacher_forcing, operation_weight=settings.operation_weight)
             accelerator.backward(result.total * weight)
-            losses += torch.stack([part.detach().float() for part in result]) * weight
-        if self.settings.clip:
-            accelerator.clip_grad_norm_(model.parameters(), self.settings.clip)
+            losses += torch.stack([part.detach().float() for part in result]).cpu() * weight
+        if not losses.isfinite().all():
+            raise ModelError(
+                f"The loss is no longer a number at step {step + 1}: start anew with lower learning rates, or go on "
+                "from the last checkpoint with another seed."
+            )
+        if settings.clip:
+            accelerator.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return losses
 
-    def _look(self, accelerator: Accelerator, average: dict[str, Tensor] | None) -> float | None:
-        """Measure on dev, and keep the model where it is the best so far."""
-        accuracy = None
+    def _report(
+        self,
+        accelerator: Accelerator,
+        average: Average | None,
+        journal: Journal,
+        meter: Meter,
+        *,
+        steps: int,
+        epoch_steps: int,
+        look: bool,
+    ) -> None:
+        rate = meter.turns / meter.seconds
+        self.position.seconds += meter.seconds
+        total, operations, domain, values = (meter.losses / meter.steps).tolist()
+        progress = Progress(
+            step=self.position.step,
+            steps=steps,
+            epoch=self.position.step / epoch_steps,
+            loss=total,
+            loss_operations=operations,
+            loss_domain=domain,
+            loss_values=values,
+            turns_per_second=rate,
+            seconds_left=(steps - self.position.step) * self.settings.batch_size / rate,
+            dev_joint_goal_accuracy=self._look(accelerator, average) if look else None,
+        )
         if accelerator.is_main_process:
-            with _averaged(self.model, average):
-                if self.evaluate:
-                    predictor = TorchPredictor(self.model, self.encoder, precision=self.settings.precision)
-                    accuracy = self.evaluate(predictor)
-                if accuracy is None or accuracy > self.position.best:
-                    self.position.best = -1.0 if accuracy is None else accuracy
-                    self.position.best_step, self.position.looks_without_better = self.position.step, 0
-                    metrics = {"step": self.position.step, "dev_joint_goal_accuracy": accuracy}
-                    save_model(self.out, self.model, self.encoder, metrics=metrics)
-                else:
-                    self.position.looks_without_better += 1
-        accelerator.wait_for_everyone()
+            journal.write(progress)
+            self.report(progress)
+
+    def _look(self, accelerator: Accelerator, average: Average | None) -> float | None:
+        """Measure on dev, and keep the model where it is the best so far."""
+        position = self.position
+        with averaged(self.model, average):
+            measured: list[float | None] = [None]
+            if self.evaluate and accelerator.is_main_process:
+                predictor = TorchPredictor(self.model, self.encoder, precision=self.settings.precision)
+                measured = [self.evaluate(predictor)]
+            (accuracy,) = broadcast_object_list(measured)
+            if accuracy is not None and accuracy <= position.best:
+                position.looks_without_better += 1
+                return accuracy
+            position.best = -1.0 if accuracy is None else accuracy
+            position.best_step, position.looks_without_better = position.step, 0
+            if accelerator.is_main_process:
+                metrics = {"step": position.step, "dev_joint_goal_accuracy": accuracy}
+                save_model(self.out, self.model, self.encoder, metrics=metrics)
         return accuracy
 
-    def _checkpoint(self, accelerator: Accelerator, optimizer: Any, average: dict[str, Tensor] | None) -> None:
+    def _checkpoint(self, accelerator: Accelerator, optimizer: Any, average: Average | None) -> None:
         if not accelerator.is_main_process:
             return
         save_checkpoint(
             self.out,
             {
                 "settings": self.settings.model_dump(mode="json"),
+                "start": self._start,
                 "position": asdict(self.position),
                 "weights": dict(trained(self.model)),
                 "average": average,
                 "optimizer": optimizer.state_dict(),
-                "random": torch.get_rng_state(),
             },
         )
 
-    def _resume(self, optimizer: Any, average: dict[str, Tensor] | None) -> None:
+    def _resume(self, optimizer: Any, average: Average | None) -> None:
         saved = load_checkpoint(self.out)
         if saved is None:
             return
+        try:
+            self._check_same_run(saved)
+            parameters = dict(self.model.named_parameters())
+            with torch.no_grad():
+                for name, tensor in saved["weights"].items():
+                    parameters[name].copy_(tensor)
+                for name in average or ():
+                    average[name].copy_(saved["average"][name])  # type: ignore[index]
+            optimizer.load_state_dict(saved["optimizer"])
+            self.position = Position(**saved["position"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ModelError(
+                f"The checkpoint in {self.out} does not fit this model ({' '.join(str(error).split())[:120]}): "
+                "use the same somdst and settings to go on, or another folder to start anew."
+            ) from error
+
+    def _check_same_run(self, saved: dict[str, Any]) -> None:
         before, now = saved["settings"], self.settings.model_dump(mode="json")
-        if changed := sorted(key for key in now if before.get(key) != now[key]):
-            raise InputError(
-                f"The run in {self.out} was started with another {changed[0]} ({before.get(changed[0])!r}, not "
-                f"{now[changed[0]]!r}): use the same settings to go on, or another folder to start anew."
-            )
-        parameters = dict(self.model.named_parameters())
-        with torch.no_grad():
-            for name, tensor in saved["weights"].items():
-                parameters[name].copy_(tensor)
-        if average is not None:
-            average.update(saved["average"])
-        optimizer.load_state_dict(saved["optimizer"])
-        torch.set_rng_state(saved["random"])
-        self.position = Position(**saved["position"])
+        for key in now:
+            if before.get(key, Settings.model_fields[key].default) != now[key]:
+                raise InputError(
+                    f"The run in {self.out} was started with another {key} ({before.get(key)!r}, not {now[key]!r}): "
+                    "use the same settings to go on, or another folder to start anew."
+                )
+        for what, value in self._start.items():
+            if saved.get("start", self._start).get(what) != value:
+                raise InputError(
+                    f"The run in {self.out} was started with another {what}: give the same one to go on, or another "
+                    "folder to start anew."
+                )
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -272,61 +338,30 @@ class Trainer:
                 signal.signal(number, handler)
 
 
-def trained(model: SomDst) -> Iterator[tuple[str, Tensor]]:
-    """The parameters that change in training."""
-    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+def _accelerator(settings: Settings) -> Accelerator:
+    AcceleratorState._reset_state(
+        reset_partial_state=False
+    )  # an earlier run in this process may have had another precision
+    return Accelerator(
+        mixed_precision="bf16" if settings.precision == "bf16" else "no",
+        cpu=not torch.cuda.is_available(),
+        kwargs_handlers=[
+            DistributedDataParallelKwargs(find_unused_parameters=True),
+            InitProcessGroupKwargs(timeout=timedelta(hours=6)),  # the others wait while the first looks at dev
+        ],
+    )
 
 
-def make_optimizer(model: SomDst, settings: Settings) -> torch.optim.AdamW:
-    """AdamW with the paper's two learning rates; the decay touches the encoder's matrices only."""
-    if settings.freeze_embeddings:
-        model.operation_predictor.word_embeddings.weight.requires_grad_(False)
-    matrices: list[Tensor] = []
-    others: list[Tensor] = []
-    decoder: list[Tensor] = []
-    for name, parameter in trained(model):
-        if name.startswith("value_generator."):
-            decoder.append(parameter)
-        else:
-            (matrices if parameter.dim() > 1 else others).append(parameter)
-    groups = [
-        {"params": matrices, "peak": settings.encoder_learning_rate, "weight_decay": settings.weight_decay},
-        {"params": others, "peak": settings.encoder_learning_rate, "weight_decay": 0.0},
-        {"params": decoder, "peak": settings.decoder_learning_rate, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=0.0, eps=1e-6, fused=True)
-
-
-def schedule(progress: float, warmup: float) -> float:
-    """Rises linearly to 1 over the warm-up, then falls linearly to 0."""
-    if progress < warmup:
-        return progress / warmup
-    return max(0.0, (1 - progress) / (1 - warmup))
-
-
-@torch.no_grad()
-def _update_average(average: dict[str, Tensor], model: SomDst, decay: float, step: int) -> None:
-    # Short memory at first, so that the average does not carry the untrained weights along.
-    decay = min(decay, (1 + step) / (10 + step))
-    names, current = zip(*trained(model), strict=True)
-    torch._foreach_lerp_([average[name] for name in names], list(current), 1 - decay)
-
-
-@contextmanager
-def _averaged(model: SomDst, average: dict[str, Tensor] | None) -> Iterator[None]:
-    """The model with its averaged weights, for as long as the context lasts."""
-    if average is None:
-        yield
-        return
-    kept = {name: parameter.detach().clone() for name, parameter in trained(model)}
-    _assign(model, average)
-    try:
-        yield
-    finally:
-        _assign(model, kept)
-
-
-@torch.no_grad()
-def _assign(model: SomDst, weights: dict[str, Tensor]) -> None:
-    for name, parameter in trained(model):
-        parameter.copy_(weights[name])
+def _start_of_run(found: Sequence[Example], encoder: Encoder, model: SomDst) -> dict[str, str]:
+    """What a run starts from besides its settings: a resumed run must have the same, or it would be another one."""
+    turns = (
+        (example.dialogue.id, str(example.number), turn.system, turn.user, *map(str, sorted(example.after.items())))
+        for example in found
+        for turn in [example.dialogue.turns[example.number]]
+    )
+    frozen = (parameter for parameter in model.parameters() if not parameter.requires_grad)
+    return {
+        "schema": fingerprint([str(encoder.schema.to_json()).encode()]),
+        "corpus": fingerprint("\0".join(turn).encode(errors="surrogatepass") for turn in turns),
+        "encoder or model to start from": fingerprint(parameter.numpy().tobytes() for parameter in frozen),
+    }
