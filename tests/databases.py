@@ -23,12 +23,18 @@ def find_binaries() -> Path | None:
     return Path(on_path).parent if on_path else None
 
 
+def _fast_folder() -> str:
+    """In memory where there is enough: a database is some 300 files. Short either way, as a socket's path must be."""
+    shared = Path("/dev/shm")
+    return str(shared) if shared.is_dir() and shutil.disk_usage(shared).free > 2**31 else "/tmp"
+
+
 class PostgresServer:
     """A server in a folder of its own, reached through a socket there, so that no port is taken."""
 
     def __init__(self, binaries: Path) -> None:
         self.binaries = binaries
-        self.folder = Path(tempfile.mkdtemp(prefix="somdst-pg-", dir="/tmp"))  # a socket's path must be short
+        self.folder = Path(tempfile.mkdtemp(prefix="somdst-pg-", dir=_fast_folder()))
         self.names = (f"test{number}" for number in itertools.count())
         if os.geteuid() == 0:  # initdb refuses to run as root
             user = pwd.getpwnam("postgres")
