@@ -232,7 +232,8 @@ class Trainer:
     ) -> None:
         rate = meter.turns / meter.seconds
         self.position.seconds += meter.seconds
-        total, operations, domain, values = (meter.losses / meter.steps).tolist()
+        losses = accelerator.reduce(meter.losses.to(accelerator.device), reduction="mean")  # each knows its share only
+        total, operations, domain, values = (losses / meter.steps).tolist()
         progress = Progress(
             step=self.position.step,
             steps=steps,
