@@ -21,7 +21,8 @@ from tokenizers import Tokenizer
 
 from somdst.config import FORMAT_VERSION, ModelConfig
 from somdst.encoding import Encoder
-from somdst.errors import ModelError, SchemaError
+from somdst.errors import ModelError, SchemaError, StateError
+from somdst.operations import OperationSet
 from somdst.schema import Schema
 
 DEFAULT = "default"
@@ -102,7 +103,11 @@ def _read_config(path: Path) -> ModelConfig:
             f"{path} has the format {version}, and this somdst reads up to {FORMAT_VERSION}: upgrade somdst."
         )
     try:
-        return ModelConfig.model_validate(data)
+        config = ModelConfig.model_validate(data)
+        OperationSet.named(config.operation_set)
+        return config
+    except StateError as error:
+        raise ModelError(f"{file}: operation_set: {error} Upgrade somdst, or fetch the model anew.") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from somdst.config import ModelConfig
 from somdst.encoding import Encoder, Encoding
+from somdst.errors import InputError
 from somdst.operations import Operation, OperationSet
 from somdst.prediction import Prediction, SlotPrediction, TurnInput
 from somdst.schema import Schema
@@ -134,7 +135,12 @@ class ModelPredictor(ABC):
         chosen = np.full((len(forced), len(self._slot_names)), carryover, dtype=np.int64)
         for row, operations in enumerate(forced):
             for slot, operation in operations.items():
-                chosen[row, self.schema.index[slot]] = self._operation_set.index(operation)
+                if operation not in self._operation_set.operations:
+                    raise InputError(
+                        f'The model has no operation "{operation}" (for "{slot}"); it has '
+                        f"{', '.join(self._operation_set.operations)}."
+                    )
+                chosen[row, self.schema.index[self.schema[slot]]] = self._operation_set.index(operation)
         return chosen
 
     def _assemble(
