@@ -179,7 +179,7 @@ class Encoder:
     def decode(self, ids: Sequence[int]) -> Value | None:
         """The value that these ids say; None where they say nothing, or [NULL]."""
         words = [self._token(token) for token in self._until_end(ids) if token != self.unk]
-        return _value(_join(" ".join(words).replace(" ##", "")))
+        return _value(_join(" ".join(words).replace(" ##", "").removeprefix("##")))
 
     def _token(self, token: int) -> str:
         return str(self.tokenizer.id_to_token(token) or "")

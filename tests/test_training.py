@@ -34,7 +34,7 @@ from somdst.learn.predictor import TorchPredictor, model_options  # noqa: E402
 from somdst.learn.settings import Settings, load_settings  # noqa: E402
 from somdst.learn.start import from_model, new_model  # noqa: E402
 from somdst.learn.training import Outcome, Progress, Trainer  # noqa: E402
-from somdst.learn.wrong_states import ValuePool, corrupt  # noqa: E402
+from somdst.learn.wrong_states import ValuePool, corrupt  # noqa: E402, repairable
 from somdst.operations import FOUR  # noqa: E402
 from somdst.schema import Schema, Slot  # noqa: E402
 from somdst.state import DONTCARE, State  # noqa: E402
@@ -473,9 +473,19 @@ def test_labels_are_derived_against_the_fed_state() -> None:
         fed = made._fed_state(example, rng)
         different += fed != example.before
         encoding, labels = made._prepare(index, 0)
-        assert FOUR.apply(fed, labels.operations, labels.values) == example.after
+        assert FOUR.apply(fed, labels.operations, labels.values) == made._goal(example, fed)
         assert [region.slot for region in encoding.regions if region.slot] == [s for s in SYNTHETIC_SCHEMA if s in fed]
     assert different > 0.8 * len(made.examples)
+
+
+def test_only_what_the_input_shows_is_to_be_repaired() -> None:
+    before = State({"a-x": "north", "a-y": "thai", "a-z": "old"})
+    after = State({"a-x": "north", "a-y": "thai", "a-z": "new"})
+    fed = State({"a-w": "made up", "a-y": "greek"})  # x dropped, y replaced, z dropped, w added
+    reached = repairable(before, after, fed, shown="somewhere in the north please , new", complete=False)
+    assert reached == State({"a-w": "made up", "a-x": "north", "a-y": "greek", "a-z": "new"})
+    assert repairable(before, after, fed, shown="north thai", complete=True) == after
+    assert repairable(before, after, before, shown="", complete=False) == after
 
 
 def test_own_states_of_an_earlier_model() -> None:

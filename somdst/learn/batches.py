@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from somdst.corpora.perturbation import KINDS, perturb
-from somdst.dialogue import Dialogue
+from somdst.dialogue import Dialogue, Turn
 from somdst.encoding import Encoder, Encoding, drop_words, shuffled_order
 from somdst.learn.model import Batch, ValueTargets
 from somdst.learn.settings import Settings
-from somdst.learn.wrong_states import ValuePool, corrupt
+from somdst.learn.wrong_states import ValuePool, corrupt, repairable
 from somdst.operations import Derived, OperationSet
 from somdst.prediction import TurnInput
 from somdst.predictor import pad
@@ -38,11 +38,13 @@ class Example:
     after: State
     own: State | None = None
 
-    @property
-    def size(self) -> int:
+    def read(self, history: int) -> tuple[Turn, ...]:
+        """The turns that a model with this history reads."""
+        return self.dialogue.turns[max(0, self.number - history) : self.number + 1]
+
+    def size(self, history: int) -> int:
         """Roughly how long the input is; only for putting similar lengths together."""
-        turns = self.dialogue.turns[max(0, self.number - 8) : self.number + 1]
-        return sum(len(turn.system) + len(turn.user) for turn in turns) + 8 * len(self.before)
+        return sum(len(turn.system) + len(turn.user) for turn in self.read(history)) + 8 * len(self.before)
 
 
 def examples(
@@ -71,7 +73,7 @@ class Batches:
         self.examples, self.encoder, self.settings, self.pool = examples, encoder, settings, pool
         self.operation_set = OperationSet.named(settings.operation_set)
         self.domains = {domain: i for i, domain in enumerate(encoder.schema.domains)}
-        self._sizes = [example.size for example in examples]
+        self._sizes = [example.size(settings.history) for example in examples]
 
     def __len__(self) -> int:
         return -(-len(self.examples) // self.settings.batch_size)
@@ -116,7 +118,7 @@ class Batches:
         example, settings = self.examples[index], self.settings
         rng = random.Random(f"example {settings.seed} {epoch} {index}")
         fed = self._fed_state(example, rng)
-        labels = self.operation_set.derive(fed, example.after)
+        labels = self.operation_set.derive(fed, self._goal(example, fed))
         order = shuffled_order(len(self.encoder.schema), rate=settings.shuffle_slots, rng=rng)
         encoding = self.encoder.encode(self._input(example, fed, rng), order=order)
         if settings.word_dropout:
@@ -136,6 +138,20 @@ class Batches:
             replace=settings.wrong_replace,
             add=settings.wrong_add,
             rng=rng,
+        )
+
+    def _goal(self, example: Example, fed: State) -> State:
+        """The state to reach: the gold one, as far as the input shows it."""
+        if fed == example.before:
+            return example.after
+        turns = example.read(self.settings.history)
+        texts = (text for turn in turns for text in (turn.system, turn.user) if text)
+        return repairable(
+            example.before,
+            example.after,
+            fed,
+            shown=" ".join(self.encoder.pieces(text).text for text in texts),
+            complete=example.number < len(turns),
         )
 
     def _input(self, example: Example, fed: State, rng: random.Random) -> TurnInput:

@@ -2,7 +2,8 @@
 
 Trained on gold memories only, a model trusts its memory blindly, and one mistake stays for the rest of the dialogue.
 Here a fed memory loses values, gets other values, gets values that nobody asked for, or is the one that an earlier
-model really had at that turn. Labels are then derived against what was fed, so the model learns to repair.
+model really had at that turn. Labels are then derived against what was fed, so the model learns to repair: but only
+what its input shows. To ask for a value that stands nowhere in the turns it reads would teach it to make values up.
 """
 
 from __future__ import annotations
@@ -52,3 +53,20 @@ def corrupt(state: State, pool: ValuePool, *, drop: float, replace: float, add: 
         if slot not in state:
             changed[slot] = pool.draw(slot, rng)
     return state.with_values(changed)
+
+
+def repairable(before: State, after: State, fed: State, *, shown: str, complete: bool) -> State:
+    """The state to reach from a wrong memory: `after`, but old mistakes whose repair the input does not show stay.
+
+    `shown` is the text that the model reads; `complete` says that it is the whole dialogue so far, in which a value
+    that nobody asked for can be seen to be wrong.
+    """
+    kept: dict[str, Value | None] = {}
+    for slot in before.keys() | fed.keys():
+        wanted = after.get(slot)
+        if fed.get(slot) == before.get(slot) or before.get(slot) != wanted:
+            continue  # not a mistake, or changed by this very turn
+        visible = complete if wanted is None else f" {wanted} " in f" {shown} "
+        if not visible:
+            kept[slot] = fed.get(slot)
+    return after.with_values(kept) if kept else after
