@@ -25,7 +25,7 @@ from somdst.service.guards import Guarded, Limited, Observed, problem
 from somdst.service.models import OpenTracker
 from somdst.service.requests import answers
 from somdst.service.settings import Settings
-from somdst.service.wire import Health, Readiness
+from somdst.service.views import Health, Readiness
 from somdst.tracker import Tracker
 
 ROUTES = (conversations, writes, tracking)

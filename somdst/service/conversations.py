@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query, Response
 from somdst import audit
 from somdst.log import Entry, replay
 from somdst.service import examples
+from somdst.service.bodies import MAX_VERSION, SUBJECT, NewConversation
 from somdst.service.requests import (
     Authorised,
     ConversationId,
@@ -22,15 +23,12 @@ from somdst.service.requests import (
     decode_cursor,
     encode_cursor,
 )
-from somdst.service.wire import (
-    MAX_VERSION,
-    SUBJECT,
+from somdst.service.views import (
     ConversationView,
     EntryView,
     Erased,
     HistoryView,
     LogView,
-    NewConversation,
     PageView,
     Summary,
     TurnDetail,

@@ -12,8 +12,9 @@ from fastapi.security import HTTPBearer
 
 from somdst.errors import InputError
 from somdst.service import examples
+from somdst.service.bodies import SUBJECT
 from somdst.service.core import Service
-from somdst.service.wire import SUBJECT, Problem
+from somdst.service.views import Problem
 from somdst.store import Key
 
 bearer = HTTPBearer(

@@ -14,17 +14,16 @@ from somdst.dialogue import Turn
 from somdst.examples import examples as bundled_examples
 from somdst.log import Entry
 from somdst.service import examples
+from somdst.service.bodies import NewDialogue, NewReplay
 from somdst.service.core import Service
 from somdst.service.problems import Overloaded
 from somdst.service.replays import Difference, rerun
 from somdst.service.requests import Authorised, Core, Tenant, answers
-from somdst.service.wire import (
+from somdst.service.views import (
     DifferenceView,
     ExamplesView,
     ExampleView,
     ModelView,
-    NewDialogue,
-    NewReplay,
     ReplayedConversation,
     ReplayView,
     SchemaView,

@@ -15,10 +15,11 @@ from somdst import edits
 from somdst.dialogue import Turn
 from somdst.log import Entry, Snapshot
 from somdst.service import examples
+from somdst.service.bodies import Correction, Edit, NewTurn, Slots
 from somdst.service.core import Make
 from somdst.service.logs import log
 from somdst.service.requests import WRITES, Authorised, ConversationId, Core, Idempotency, Tenant, answers
-from somdst.service.wire import Correction, Edit, NewTurn, Slots, WrittenView
+from somdst.service.views import WrittenView
 from somdst.state import value_from_json
 
 router = APIRouter(prefix="/v1/conversations/{id}", tags=["writes"], dependencies=[Authorised])

@@ -12,78 +12,21 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from somdst.errors import StoreError
-from somdst.log import EMPTY, Entry, Snapshot, append, replay
+from somdst.log import EMPTY, Entry, Snapshot, replay
 from somdst.store.database import Database
+from somdst.store.keys import claim_keys, find_keys, repeat, with_free_keys
 from somdst.store.problems import Conflict, Full, KeyReused, NotFound
+from somdst.store.records import Key, Page, Record, Repeated, Write, dump, record_of, row_of
 from somdst.store.tables import conversations, entries, idempotency_keys
 
 KEY_LIFETIME = timedelta(days=7)
 MAX_ENTRIES = 2000  # a snapshot carries its turns, so that an endless conversation would get ever slower
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A conversation as it is stored."""
-
-    id: str
-    tenant: str
-    subject: str | None
-    created_at: float
-    updated_at: float
-    expires_at: float | None
-    snapshot: Snapshot
-
-    @property
-    def version(self) -> int:
-        return self.snapshot.version
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some of a tenant's conversations, newest first, and where the next ones start."""
-
-    records: tuple[Record, ...]
-    next: tuple[float, str] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """An idempotency key and the fingerprint of the one request that may use it."""
-
-    key: str
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One entry to add, made from a snapshot; refused if that is no longer the last one."""
-
-    tenant: str
-    conversation: str
-    entry: Entry
-    before: Snapshot
-    key: Key | None = None
-    after: Snapshot = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Here and not in the transaction, so that an entry that does not fit spoils no other write.
-        object.__setattr__(self, "after", append(self.before, self.entry))
-
-
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """The request was done before, under the same key: it made this version of the conversation."""
-
-    conversation: str
-    version: int
 
 
 class Store:
@@ -126,7 +69,7 @@ class Store:
         """Conversations by tenant and id, all in one query."""
         query = select(conversations).where(conversations.c.id.in_({id for _, id in wanted}), self._alive())
         with self.database.read() as connection:
-            found = {(row.tenant, row.id): _record(row) for row in connection.execute(query)}
+            found = {(row.tenant, row.id): record_of(row) for row in connection.execute(query)}
         return [found.get(pair) or _not_found(pair[1]) for pair in wanted]
 
     def page(
@@ -141,7 +84,7 @@ class Store:
             query = query.where(tuple_(*order) < tuple_(*after))
         query = query.order_by(*(column.desc() for column in order)).limit(limit + 1)
         with self.database.read() as connection:
-            records = [_record(row) for row in connection.execute(query)]
+            records = [record_of(row) for row in connection.execute(query)]
         last = records[limit - 1] if len(records) > limit else None
         return Page(tuple(records[:limit]), (last.created_at, last.id) if last else None)
 
@@ -173,7 +116,7 @@ class Store:
         if not wanted:
             return []
         with self.database.read() as connection:
-            return _find_keys(connection, wanted)
+            return find_keys(connection, wanted)
 
     def ping(self) -> None:
         """Raises `Unavailable` where the database does not answer."""
@@ -187,10 +130,10 @@ class Store:
         now = self.clock()
         record = Record(secrets.token_hex(16), tenant, subject, now, now, self._expiry(now), EMPTY)
         with self.database.write() as connection:
-            connection.execute(insert(conversations).values(_row(record)))
-            if key is None or _claim_keys(connection, [(tenant, key, record.id, 0)], now):
+            connection.execute(insert(conversations).values(row_of(record)))
+            if key is None or claim_keys(connection, [(tenant, key, record.id, 0)], now):
                 return record
-            repeated = _repeat(connection, tenant, key)
+            repeated = repeat(connection, tenant, key)
             connection.execute(delete(conversations).where(conversations.c.id == record.id))
         if isinstance(repeated, StoreError):
             raise repeated
@@ -223,12 +166,12 @@ class Store:
                 else:
                     accepted.append(i)
                     versions[write.tenant, write.conversation] = write.before.version + 1
-            accepted = self._with_keys(connection, writes, accepted, now)
+            accepted = with_free_keys(connection, writes, accepted, now)
             self._insert(connection, [writes[i] for i in accepted], now)
             for i in accepted:
                 outcomes[i] = writes[i].after
             for i, write in enumerate(writes):
-                outcomes[i] = outcomes[i] or _repeat(connection, write.tenant, write.key)
+                outcomes[i] = outcomes[i] or repeat(connection, write.tenant, write.key)
         return [outcome for outcome in outcomes if outcome is not None]
 
     def _lock(self, connection: Connection, ids: set[str]) -> dict[tuple[str, str], int]:
@@ -251,26 +194,6 @@ class Store:
             )
         return None
 
-    @staticmethod
-    def _with_keys(connection: Connection, writes: Sequence[Write], accepted: list[int], now: float) -> list[int]:
-        """Those of the accepted writes whose keys, if they have any, were free."""
-        claims: dict[tuple[str, str], int] = {}
-        for i in accepted:
-            if key := writes[i].key:
-                claims.setdefault((writes[i].tenant, key.key), i)  # of two with the same key the first is done
-        rows = [
-            (writes[i].tenant, key, writes[i].conversation, writes[i].before.version + 1)
-            for i in claims.values()
-            if (key := writes[i].key)
-        ]
-        claimed = _claim_keys(connection, rows, now)
-        return [
-            i
-            for i in accepted
-            if (key := writes[i].key) is None
-            or ((pair := (writes[i].tenant, key.key)) in claimed and claims[pair] == i)
-        ]
-
     def _insert(self, connection: Connection, writes: Sequence[Write], now: float) -> None:
         if not writes:
             return
@@ -280,7 +203,7 @@ class Store:
                 {
                     "row": write.conversation,
                     "version": write.after.version,
-                    "snapshot": _dump(write.after.to_json()),
+                    "snapshot": dump(write.after.to_json()),
                     "updated_at": now,
                     "expires_at": self._expiry(now),
                 }
@@ -295,7 +218,7 @@ class Store:
                     "version": write.after.version,
                     "kind": write.entry.kind,
                     "source": write.entry.source,
-                    "entry": _dump(write.entry.to_json()),
+                    "entry": dump(write.entry.to_json()),
                 }
                 for write in writes
             ],
@@ -363,72 +286,3 @@ def read_log(connection: Connection, conversation: str, *, upto: int) -> list[En
 
 def _not_found(conversation: str) -> NotFound:
     return NotFound(f"There is no conversation {conversation}: it was never made, was erased or has expired.")
-
-
-def _find_keys(connection: Connection, wanted: Sequence[tuple[str, Key]]) -> list[Repeated | KeyReused | None]:
-    pairs = tuple_(idempotency_keys.c.tenant, idempotency_keys.c.key)
-    query = select(idempotency_keys).where(pairs.in_([(tenant, key.key) for tenant, key in wanted]))
-    rows = {(row.tenant, row.key): row for row in connection.execute(query)}
-    return [_repeated(rows.get((tenant, key.key)), key) for tenant, key in wanted]
-
-
-def _repeated(row: Row[Any] | None, key: Key) -> Repeated | KeyReused | None:
-    if row is None:
-        return None
-    if row.fingerprint != key.fingerprint:
-        return KeyReused("This Idempotency-Key was used before for another request: use a new key for each request.")
-    return Repeated(row.conversation, row.version)
-
-
-def _claim_keys(
-    connection: Connection, claims: Sequence[tuple[str, Key, str, int]], now: float
-) -> set[tuple[str, str]]:
-    """Take those of the keys that are free; the others belong to requests that were done before."""
-    if not claims:
-        return set()
-    rows = [
-        {
-            "tenant": tenant,
-            "key": key.key,
-            "fingerprint": key.fingerprint,
-            "conversation": conversation,
-            "version": version,
-            "created_at": now,
-        }
-        for tenant, key, conversation, version in sorted(claims, key=lambda claim: (claim[0], claim[1].key))
-    ]
-    returned = (idempotency_keys.c.tenant, idempotency_keys.c.key)
-    if connection.dialect.name == "sqlite":
-        query = sqlite.insert(idempotency_keys).values(rows).on_conflict_do_nothing().returning(*returned)
-        return {(row.tenant, row.key) for row in connection.execute(query)}
-    statement = postgresql.insert(idempotency_keys).values(rows).on_conflict_do_nothing().returning(*returned)
-    return {(row.tenant, row.key) for row in connection.execute(statement)}
-
-
-def _repeat(connection: Connection, tenant: str, key: Key | None) -> Repeated | StoreError:
-    """What an earlier request with the same key did."""
-    found = _find_keys(connection, [(tenant, key)])[0] if key else None
-    return found or Conflict("The same request is being handled by another process: try again.")
-
-
-def _record(row: Row[Any]) -> Record:
-    snapshot = Snapshot.from_json(json.loads(row.snapshot))
-    return Record(row.id, row.tenant, row.subject, row.created_at, row.updated_at, row.expires_at, snapshot)
-
-
-def _row(record: Record) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "tenant": record.tenant,
-        "subject": record.subject,
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-        "expires_at": record.expires_at,
-        "version": record.version,
-        "snapshot": _dump(record.snapshot.to_json()),
-    }
-
-
-def _dump(data: dict[str, Any]) -> str:
-    # Escaped to ASCII, so that a NUL character, which PostgreSQL's text cannot hold, is stored like any other.
-    return json.dumps(data, separators=(",", ":"))

@@ -1,0 +1,84 @@
+"""The bodies of requests, with the limits, sentences and examples of the OpenAPI file. Answers are `views.py`'s."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from somdst.tracker import MAX_TEXT, MAX_VALUE
+
+SUBJECT = r"^[A-Za-z0-9._:@+-]{1,200}$"
+MAX_TURNS = 200
+MAX_VERSION = 1_000_000
+
+SlotName = Annotated[str, Field(max_length=200)]
+Value = Annotated[str, Field(max_length=MAX_VALUE)]
+Utterance = Annotated[str, Field(max_length=MAX_TEXT)]
+
+
+class Body(BaseModel):
+    """A request: what it does not know it refuses, so that a misspelt field is noticed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Versioned(Body):
+    version: Annotated[
+        int | None,
+        Field(ge=0, le=MAX_VERSION, description="the version that was seen; 409 if the conversation has moved on"),
+    ] = None
+
+
+class Edit(Versioned):
+    source: Literal["person", "api"] = Field(
+        default="api", description="who does it: a person, or a program of its own"
+    )
+    model_config = ConfigDict(json_schema_extra={"example": {"source": "person"}})
+
+
+class NewConversation(Body):
+    subject: str | None = Field(None, pattern=SUBJECT, description="whom it is about, so that it can be erased")
+    model_config = ConfigDict(json_schema_extra={"example": {"subject": "customer-17"}})
+
+
+class TurnText(Body):
+    user: Utterance = Field("", description="what the user said")
+    system: Utterance = Field("", description="what the system said before; empty where the user spoke first")
+    model_config = ConfigDict(json_schema_extra={"example": {"user": "A cheap hotel in the north, please."}})
+
+
+class NewTurn(Versioned, TurnText):
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"system": "How can I help?", "user": "A cheap hotel in the north, please."}}
+    )
+
+
+class Correction(Edit):
+    values: dict[SlotName, Value | None] = Field(
+        min_length=1, max_length=100, description='slot to value; null deletes, "dontcare" says any will do'
+    )
+    pin: bool = Field(False, description="from now on only new evidence in a later utterance changes these slots")
+    model_config = ConfigDict(json_schema_extra={"example": {"values": {"hotel-area": "south"}, "pin": True}})
+
+
+class Slots(Edit):
+    slots: list[SlotName] = Field(min_length=1, max_length=100)
+    model_config = ConfigDict(json_schema_extra={"example": {"slots": ["hotel-area"]}})
+
+
+class NewDialogue(Body):
+    turns: list[TurnText] = Field(min_length=1, max_length=MAX_TURNS)
+    state: dict[SlotName, Value] = Field(default_factory=dict, max_length=200, description="the memory to start from")
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"turns": [{"user": "A cheap hotel in the north, please."}], "state": {}}}
+    )
+
+
+class NewReplay(Body):
+    model: str = Field(max_length=200, description="one of `other_models` of GET /v1/model")
+    conversations: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
+        None, min_length=1, max_length=100, description="which ones; without it the newest"
+    )
+    limit: int = Field(20, ge=1, le=100, description="how many of the newest, where none are named")
+    model_config = ConfigDict(json_schema_extra={"example": {"model": "candidate", "limit": 20}})
