@@ -34,7 +34,7 @@ from somdst.learn.predictor import TorchPredictor, model_options  # noqa: E402
 from somdst.learn.settings import Settings, load_settings  # noqa: E402
 from somdst.learn.start import from_model, new_model  # noqa: E402
 from somdst.learn.training import Outcome, Progress, Trainer  # noqa: E402
-from somdst.learn.wrong_states import ValuePool, corrupt  # noqa: E402, repairable
+from somdst.learn.wrong_states import ValuePool, corrupt, repairable  # noqa: E402
 from somdst.operations import FOUR  # noqa: E402
 from somdst.schema import Schema, Slot  # noqa: E402
 from somdst.state import DONTCARE, State  # noqa: E402
