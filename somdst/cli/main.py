@@ -12,6 +12,7 @@ import typer
 
 from somdst import __version__
 from somdst.cli import (
+    ablate,
     analyze,
     annotate,
     bench,
@@ -56,6 +57,7 @@ app.command()(models.models)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.command()(train.with_settings(train.train))
+app.command()(train.with_settings(ablate.ablate, without=("operation_set",)))
 app.command()(export.export)
 app.command()(evaluate.evaluate)
 app.command()(analyze.analyze)

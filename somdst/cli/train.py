@@ -219,7 +219,7 @@ class ProgressLine:
             sys.stderr.write("\n")
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+def with_settings(command: Callable[..., None], *, without: tuple[str, ...] = ()) -> Callable[..., None]:
     """The command with an option for every field of `Settings`; None means that it was not given."""
     from somdst.learn.settings import Settings
 
@@ -241,6 +241,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
             ],
         )
         for name, entry in Settings.model_fields.items()
+        if name not in without
     ]
     command.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in (*own, *added)} | {"return": None}
