@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from somdst.cli import bench_service
+from somdst.cli import bench_service, bench_train
 
 if TYPE_CHECKING:
     from somdst.bench.data import Rate
 
 app = typer.Typer(rich_markup_mode="markdown")
 app.command()(bench_service.service)
+app.command()(bench_train.train)
 
 
 @app.callback(invoke_without_command=True)

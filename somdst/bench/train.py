@@ -1,0 +1,201 @@
+"""How many turns a second are trained: a straightforward loop, ours in the paper's layout, and ours in the compact one.
+
+The straightforward loop is what one writes first: float32, every input padded to 256, dropout 0.1 everywhere, all
+weights trained, slots decoded one after the other and token by token, the C library's allocator as it is. Ours is the
+`cpu` preset. Each measurement is a process of its own, because memory settings stay with a process; the three take
+turns, so that whatever else the machine does meets all of them, and the median of the repeats counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal, get_args
+
+from somdst.corpora.jsonlines import read_dialogues, write_dialogues
+from somdst.dialogue import Dialogue
+from somdst.errors import InputError, ModelError, SomdstError
+from somdst.schema import Schema
+
+Variant = Literal["straightforward", "paper", "compact"]
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+BATCH = 32
+WARM_UP = 3
+"""Steps before the clock starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one process measures. The folder holds the dialogues and the schema."""
+
+    variant: Variant
+    folder: str
+    encoder: str
+    steps: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRates:
+    """Turns a second of each variant, one figure a repeat."""
+
+    rates: dict[Variant, tuple[float, ...]]
+
+    def median(self, variant: Variant) -> float:
+        return median(self.rates[variant])
+
+    def ratio(self, fast: Variant, slow: Variant) -> float:
+        return self.median(fast) / self.median(slow)
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            variant: {"turns_per_second": round(self.median(variant), 2), "repeats": [round(r, 2) for r in rates]}
+            for variant, rates in self.rates.items()
+        }
+        return found | {
+            "paper_over_straightforward": round(self.ratio("paper", "straightforward"), 2),
+            "compact_over_paper": round(self.ratio("compact", "paper"), 2),
+        }
+
+
+def measure_training(
+    dialogues: Sequence[Dialogue],
+    schema: Schema,
+    *,
+    encoder: str,
+    steps: int,
+    repeats: int,
+    progress: Callable[[Variant, float], None] = lambda variant, rate: None,
+) -> TrainingRates:
+    """Measure all variants, in turn. `progress` hears of each measurement."""
+    rates: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
+    with tempfile.TemporaryDirectory() as folder:
+        write_dialogues(Path(folder) / "train.jsonl", sample(dialogues, turns=4 * (WARM_UP + steps) * BATCH))
+        schema.save(Path(folder) / "schema.json")
+        for repeat in range(repeats):
+            for variant in VARIANTS:
+                rate = _in_a_process(Job(variant, folder, encoder, steps, repeat))
+                rates[variant].append(rate)
+                progress(variant, rate)
+    return TrainingRates({variant: tuple(found) for variant, found in rates.items()})
+
+
+def sample(dialogues: Sequence[Dialogue], *, turns: int) -> list[Dialogue]:
+    """Random dialogues with at least this many turns, or all of them."""
+    chosen: list[Dialogue] = []
+    for dialogue in random.Random(0).sample(dialogues, len(dialogues)):
+        if turns <= 0:
+            break
+        chosen.append(dialogue)
+        turns -= len(dialogue.turns)
+    return chosen
+
+
+def _in_a_process(job: Job) -> float:
+    allocators = ("LD_PRELOAD", "MALLOC_", "GLIBC_TUNABLES")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(allocators)}
+    command = [sys.executable, "-m", "somdst.bench.train", json.dumps(asdict(job))]
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=False)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise ModelError(f"Measuring {job.variant} failed: {why}")
+    return float(done.stdout.split()[-1])
+
+
+# In the process.
+
+
+def run_job(job: Job) -> float:
+    """Turns a second."""
+    dialogues = list(read_dialogues(Path(job.folder) / "train.jsonl"))
+    if sum(len(dialogue.turns) for dialogue in dialogues) < BATCH:
+        raise InputError(f"The corpus has less than {BATCH} turns, one batch: give a larger one.")
+    schema = Schema.load(Path(job.folder) / "schema.json")
+    return (_straightforward if job.variant == "straightforward" else _ours)(job, dialogues, schema)
+
+
+class _Clock:
+    """Turns a second after the warm-up."""
+
+    def __init__(self) -> None:
+        self.marks: list[tuple[float, int]] = []
+
+    def mark(self, turns: int) -> None:
+        self.marks.append((time.perf_counter(), turns))
+
+    @property
+    def rate(self) -> float:
+        (start, before), (end, after) = self.marks[WARM_UP - 1], self.marks[-1]
+        return (after - before) / (end - start)
+
+
+def _ours(job: Job, dialogues: list[Dialogue], schema: Schema) -> float:
+    """The training loop itself, with everything that it does between two checkpoints."""
+    from somdst.learn import machine
+
+    machine.prepare()
+    from somdst.learn.settings import load_settings
+    from somdst.learn.start import new_model
+    from somdst.learn.training import Trainer
+
+    settings = load_settings(
+        "cpu",
+        encoder=job.encoder,
+        layout=job.variant,
+        batch_size=BATCH,
+        seed=job.seed,
+        epochs=1000.0,
+        evaluate_every=1000.0,
+    )
+    model, encoder = new_model(settings, schema, dialogues)
+    clock = _Clock()
+    with tempfile.TemporaryDirectory() as out:
+        trainer = Trainer(
+            model, encoder, settings, dialogues, Path(out), report_every=1, stop_after=WARM_UP + job.steps
+        )
+        trainer.report = lambda progress: clock.mark(trainer.position.turns)
+        trainer.run()
+    return clock.rate
+
+
+def _straightforward(job: Job, dialogues: list[Dialogue], schema: Schema) -> float:
+    import torch
+
+    from somdst.learn.batches import Batches, examples
+    from somdst.learn.naive import padded, slot_by_slot_loss
+    from somdst.learn.settings import load_settings
+    from somdst.learn.start import new_model
+    from somdst.learn.wrong_states import ValuePool
+
+    settings = load_settings("paper", encoder=job.encoder, batch_size=BATCH, seed=job.seed)
+    model, encoder = new_model(settings, schema, dialogues)
+    batches = Batches(examples(dialogues, encoder), encoder, settings, ValuePool({}))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.encoder_learning_rate)
+    rng, clock, turns = random.Random(job.seed), _Clock(), 0
+    model.train()
+    for step in range(WARM_UP + job.steps):
+        chosen = rng.sample(range(len(batches.examples)), BATCH)
+        batch = padded(batches.tensors(chosen, step), length=settings.max_length, pad=encoder.pad)
+        torch.autograd.backward(slot_by_slot_loss(model, batch).total)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        turns += len(chosen)
+        clock.mark(turns)
+    return clock.rate
+
+
+if __name__ == "__main__":
+    try:
+        print(run_job(Job(**json.loads(sys.argv[1]))))
+    except SomdstError as error:
+        sys.exit(str(error))
