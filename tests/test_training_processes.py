@@ -207,3 +207,12 @@ def test_an_unlabelled_corpus(tmp_path: Path) -> None:
     corpus = tmp_path / "mine.jsonl"
     corpus.write_text('{"id": "a", "turns": [{"system": "", "user": "hello"}]}\n')
     assert refused(str(corpus), str(tmp_path / "run"), *TINY)
+
+
+@pytest.mark.data
+def test_multiwoz_is_read_although_it_labels_hospitals(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from somdst.cli.train import read_corpora
+
+    dialogues, _, schema = read_corpora(str(data / "multiwoz-2.1" / "dev.jsonl.xz"), None, None, 0)
+    assert (len(dialogues), len(schema)) == (1000, 30)
+    assert 'left out: the slot "hospital-department", labelled in 7 turns' in capsys.readouterr().err
