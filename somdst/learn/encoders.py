@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
+from transformers.utils import logging
 
 from somdst.errors import ModelError
 
@@ -57,12 +59,26 @@ def load_encoder(name: str, *, dropout: float, attention_dropout: float) -> Any:
         "dtype": torch.float32,
     }
     try:
-        try:
-            return AutoModel.from_pretrained(path, add_pooling_layer=False, **options)
-        except TypeError:  # encoders that never had a pooler
-            return AutoModel.from_pretrained(path, **options)
+        with _silence():
+            try:
+                return AutoModel.from_pretrained(path, add_pooling_layer=False, **options)
+            except TypeError:  # encoders that never had a pooler
+                return AutoModel.from_pretrained(path, **options)
     except Exception as error:
         raise ModelError(_cannot(name, error)) from error
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """transformers tells of the pooler that is left out, and draws a bar for what takes a second."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()
 
 
 def encoder_from_config(config: dict[str, object]) -> Any:
