@@ -29,22 +29,15 @@ def export(
     model = load_model(folder, folder.encoder())
     graphs = {"encoder": encoder_graph(model, len(folder.schema)), "decoder": decoder_graph(model)}
     written = []
-    for precision in precisions:
-        for name, graph in graphs.items():
-            written.append(_write(out / f"{name}.{precision}.onnx", _in_precision(graph, precision)))
-        if precision == "int8":
-            table = model.operation_predictor.word_embeddings.weight.detach().numpy()
-            write_whole(out / EMBEDDINGS, lambda stream, table=table: stream.write(embedding_bytes(table)))  # type: ignore[misc]
-            written.append(out / EMBEDDINGS)
+    if "float32" in precisions:
+        written += [_write(out / f"{name}.float32.onnx", graph) for name, graph in graphs.items()]
+    if "int8" in precisions:
+        table = model.operation_predictor.word_embeddings.weight.detach().numpy()
+        write_whole(out / EMBEDDINGS, lambda stream: stream.write(embedding_bytes(table)))
+        for name, graph in graphs.items():  # rewritten in place, so they come last
+            written.append(_write(out / f"{name}.int8.onnx", Quantiser(graph, table, EMBEDDINGS).run()))
+        written.append(out / EMBEDDINGS)
     return written
-
-
-def _in_precision(graph: onnx.ModelProto, precision: str) -> onnx.ModelProto:
-    if precision == "float32":
-        return graph
-    copy = onnx.ModelProto()
-    copy.CopyFrom(graph)
-    return Quantiser(copy, EMBEDDINGS).run()
 
 
 def _write(path: Path, graph: onnx.ModelProto) -> Path:

@@ -23,9 +23,11 @@ SMALLEST = 64
 
 @dataclass(slots=True)
 class Quantiser:
-    """Rewrites one graph. `embeddings` names the initializer that goes into the shared file."""
+    """Rewrites one graph."""
 
     model: onnx.ModelProto
+    table: NDArray[np.float32]
+    """The word embeddings [V, D]; wherever the graph has them, or their transpose, it points to the shared file."""
     shared: str
     """Name of the file with the embeddings, relative to the graph's."""
     _nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -37,20 +39,18 @@ class Quantiser:
     def run(self) -> onnx.ModelProto:
         graph = self.model.graph
         matrices = {t.name: numpy_helper.to_array(t) for t in graph.initializer if len(t.dims) == 2}
-        embeddings = max(matrices, key=lambda name: matrices[name].size)
-        table = matrices[embeddings]
-        if table.shape[0] < table.shape[1]:  # the decoder holds its transpose
-            table = np.ascontiguousarray(table.T)
-        self._share(table)
+        rows = {name for name, matrix in matrices.items() if np.array_equal(matrix, self.table)}
+        columns = {name for name, matrix in matrices.items() if np.array_equal(matrix, self.table.T)}
+        self._share()
         inferred = onnx.shape_inference.infer_shapes(self.model).graph
         known = (*inferred.input, *inferred.value_info, *inferred.output)
         ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in known}
         for node in graph.node:
             weight = matrices.get(node.input[1]) if node.op_type == "MatMul" else None
-            if node.op_type == "Gather" and node.input[0] in matrices and matrices[node.input[0]].size == table.size:
+            if node.op_type == "Gather" and node.input[0] in rows:
                 self._gather(node, ranks[node.input[1]])
-            elif weight is not None and weight.shape == table.shape[::-1]:
-                self._product(node, "embeddings", "embedding_scales", table.shape[::-1])
+            elif weight is not None and node.input[1] in columns:
+                self._product(node, "embeddings", "embedding_scales", weight.shape)
             elif weight is not None and weight.shape[1] >= SMALLEST:
                 self._product(node, *self._matrix(node.input[1], weight), weight.shape)
             else:
@@ -63,12 +63,12 @@ class Quantiser:
         graph.initializer.extend([*kept, *(tensor for tensor in self._new if tensor.name in used)])
         return self.model
 
-    def _share(self, table: NDArray[np.float32]) -> None:
+    def _share(self) -> None:
         """The embeddings [D, V], int8 with a scale a word: a reference to the shared file, and the scales."""
-        _, scales = quantise_rows(table)
-        tensor = TensorProto(name="embeddings", data_type=TensorProto.INT8, dims=table.shape[::-1])
+        _, scales = quantise_rows(self.table)
+        tensor = TensorProto(name="embeddings", data_type=TensorProto.INT8, dims=self.table.shape[::-1])
         tensor.data_location = TensorProto.EXTERNAL
-        for key, value in (("location", self.shared), ("offset", "0"), ("length", str(table.size))):
+        for key, value in (("location", self.shared), ("offset", "0"), ("length", str(self.table.size))):
             tensor.external_data.add(key=key, value=value)
         self._new += [tensor, numpy_helper.from_array(scales, "embedding_scales")]
         self._new += [numpy_helper.from_array(np.array(1 / 127, np.float32), "one_127th")]
