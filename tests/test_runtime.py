@@ -27,7 +27,7 @@ from somdst.learn.predictor import TorchPredictor
 from somdst.learn.quantisation import quantise_rows
 from somdst.operations import Operation
 from somdst.prediction import Prediction, TurnInput
-from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints
+from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, pad
 from somdst.runtime import Runtime
 
 DIALOGUES = tuple(synthetic_dialogues(dialogues=6, seed=4))
@@ -69,12 +69,16 @@ def test_float32_is_what_torch_says(folder: Path) -> None:
 
 
 def test_int8_is_nearly_what_torch_says(folder: Path) -> None:
-    # Untrained weights decide by a hair; a trained model agrees far better, and `somdst export --check` measures it.
+    # Untrained weights choose by a hair, so numbers are compared; `somdst export --check` compares a trained model's words.
     torch, runtime = TorchPredictor.open(folder), Runtime.open(folder)
+    arrays = pad([runtime.encoder.encode(one) for one in inputs()], pad_id=runtime.encoder.pad)
+    left, right = torch.run_encoder(arrays), runtime.run_encoder(arrays)
+    owners, slots = np.repeat(np.arange(8), 2), np.tile([0, 5], 8)
+    said = [one.run_generator(arrays, run.context, owners, slots) for one, run in ((torch, left), (runtime, right))]
+    for exact, near in ((left.operations, right.operations), (left.domain, right.domain)):
+        assert 0 < np.abs(exact - near).mean() < 0.1 * np.abs(exact).mean()
+    assert np.mean(said[0].tokens[:, 0] == said[1].tokens[:, 0]) > 0.7
     assert agreement(torch, runtime, DIALOGUES).operations > 90
-    pairs = zip(*(one.predict(inputs(), operations=every_slot()) for one in (torch, runtime)), strict=True)
-    alike = [left.values[slot] == right.values[slot] for left, right in pairs for slot in left.values]
-    assert sum(alike) > 0.6 * len(alike)
 
 
 @pytest.mark.parametrize("precision", ["int8", "float32"])
