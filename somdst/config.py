@@ -30,6 +30,9 @@ class ModelConfig(BaseModel):
     max_value_length: int = Field(default=16, ge=1, description="most word pieces of a generated value")
     history: int = Field(default=1, ge=0, description="how many turns before the current one are read")
     scaled_logits: bool = Field(default=True, description="learned scales on the copy and vocabulary logits")
+    lexicon_cutoff: float = Field(
+        default=0.0, ge=0, le=1, description="how near a value must be to a known one to become it; 0 never"
+    )
     temperature: float = Field(default=1.0, gt=0, description="softens the operation probabilities; fitted on dev")
     pending_threshold: float = Field(
         default=0.0, ge=0, le=1, description="writes less probable than this are held back"

@@ -1,6 +1,6 @@
 """A model is a folder: this opens one, and says in one sentence what is wrong with it where it cannot.
 
-    config.json  schema.json  tokenizer.json  metrics.json  README.md
+    config.json  schema.json  tokenizer.json  values.json  metrics.json  README.md
     model.safetensors                 to go on training
     encoder.int8.onnx, decoder.int8.onnx, and the same with float32: to run
 
@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 from somdst.config import FORMAT_VERSION, ModelConfig
 from somdst.encoding import Encoder
 from somdst.errors import ModelError, SchemaError, StateError
+from somdst.lexicon import Lexicon
 from somdst.operations import OperationSet
 from somdst.schema import Schema
 
@@ -61,6 +62,10 @@ class ModelFolder:
                 f"{file} is damaged: {' '.join(str(error).split())[:160]}. Fetch the model anew."
             ) from error
         return Encoder(tokenizer, self.schema, self.config)
+
+    def lexicon(self) -> Lexicon:
+        """The values that the model knows; none where the folder has no list of them."""
+        return Lexicon.load(self.path, cutoff=self.config.lexicon_cutoff)
 
     def file(self, name: str) -> Path:
         path = self.path / name

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from somdst.config import ModelConfig
 from somdst.encoding import Encoder, Encoding
 from somdst.errors import InputError
+from somdst.lexicon import Lexicon
 from somdst.operations import Operation, OperationSet
 from somdst.prediction import Prediction, SlotPrediction, TurnInput
 from somdst.schema import Schema
@@ -70,8 +71,9 @@ def pad(encodings: Sequence[Encoding], *, pad_id: int, multiple: int = 1) -> Arr
 class ModelPredictor(ABC):
     """A `Predictor` around a network."""
 
-    def __init__(self, encoder: Encoder, *, model_id: str) -> None:
+    def __init__(self, encoder: Encoder, *, model_id: str, lexicon: Lexicon | None = None) -> None:
         self.encoder = encoder
+        self.lexicon = lexicon or Lexicon({}, cutoff=0.0)
         self.config: ModelConfig = encoder.config
         self._model_id = model_id
         self._operation_set = OperationSet.named(self.config.operation_set)
@@ -166,6 +168,7 @@ class ModelPredictor(ABC):
                 value, evidence = self.encoder.decode_copied(
                     encoding, values.tokens[u].tolist(), values.positions[u].tolist()
                 )
+                value = self.lexicon.nearest(name, value)
                 probability = self._calibrated(probabilities[j] * float(values.probability[u]))
                 slots[name] = SlotPrediction(operation, probability, value, evidence)
         return Prediction(slots, carryover, self.schema.domains[domain])

@@ -22,7 +22,8 @@ Precision = Literal["int8", "float32"]
 
 class Runtime(ModelPredictor):
     def __init__(self, folder: ModelFolder, *, precision: str = "int8", threads: int | None = None) -> None:
-        super().__init__(folder.encoder(), model_id=folder.model_id(f"encoder.{precision}.onnx"))
+        model_id = folder.model_id(f"encoder.{precision}.onnx")
+        super().__init__(folder.encoder(), model_id=model_id, lexicon=folder.lexicon())
         self.precision = precision
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3

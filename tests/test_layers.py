@@ -22,7 +22,7 @@ LAYERS = [  # a module may import from its own line and the lines after it
     {"learn", "runtime"},
     {"predictor"},
     {"folder"},
-    {"encoding"},
+    {"encoding", "lexicon"},
     {"corpora"},
     {"prediction", "config"},
     {"dialogue"},

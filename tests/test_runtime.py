@@ -69,7 +69,7 @@ def test_float32_is_what_torch_says(folder: Path) -> None:
 
 
 def test_int8_is_nearly_what_torch_says(folder: Path) -> None:
-    # Untrained weights choose by a hair, so numbers are compared; `somdst export --check` compares a trained model's words.
+    # Untrained weights choose by a hair, so numbers are compared; `somdst export --check` compares a trained model.
     torch, runtime = TorchPredictor.open(folder), Runtime.open(folder)
     arrays = pad([runtime.encoder.encode(one) for one in inputs()], pad_id=runtime.encoder.pad)
     left, right = torch.run_encoder(arrays), runtime.run_encoder(arrays)

@@ -24,6 +24,8 @@ from somdst.folder import ModelFolder
 from somdst.learn.encoders import encoder_from_config
 from somdst.learn.model import SomDst
 from somdst.learn.predictor import model_options
+from somdst.lexicon import FILE as LEXICON
+from somdst.lexicon import Lexicon
 
 WEIGHTS = "model.safetensors"
 ENCODER = "encoder.json"
@@ -65,6 +67,7 @@ def save_model(
     model: SomDst,
     encoder: Encoder,
     *,
+    lexicon: Lexicon | None = None,
     metrics: Mapping[str, Any] | None = None,
     dtype: torch.dtype | None = None,
 ) -> None:
@@ -81,6 +84,8 @@ def save_model(
         "schema.json": json.dumps(encoder.schema.to_json(), indent=2, ensure_ascii=False),
         "tokenizer.json": encoder.tokenizer.to_str(),
     }
+    if lexicon is not None:
+        files[LEXICON] = json.dumps(lexicon.to_json(), ensure_ascii=False)
     if metrics is not None:
         files["metrics.json"] = json.dumps(metrics, indent=2)
     for name, text in files.items():

@@ -10,6 +10,7 @@ import torch
 from somdst.encoding import Encoder
 from somdst.folder import ModelFolder
 from somdst.learn.model import Batch, ModelOptions, SomDst
+from somdst.lexicon import Lexicon
 from somdst.operations import OperationSet
 from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
 
@@ -29,9 +30,15 @@ def model_options(encoder: Encoder, *, dropout: float = 0.0) -> ModelOptions:
 
 class TorchPredictor(ModelPredictor):
     def __init__(
-        self, model: SomDst, encoder: Encoder, *, model_id: str = "somdst-torch", precision: str = "fp32"
+        self,
+        model: SomDst,
+        encoder: Encoder,
+        *,
+        model_id: str = "somdst-torch",
+        precision: str = "fp32",
+        lexicon: Lexicon | None = None,
     ) -> None:
-        super().__init__(encoder, model_id=model_id)
+        super().__init__(encoder, model_id=model_id, lexicon=lexicon)
         self.model, self.precision = model, precision
 
     @classmethod
@@ -40,7 +47,8 @@ class TorchPredictor(ModelPredictor):
 
         folder = ModelFolder.open(path_or_name)
         encoder = folder.encoder()
-        return cls(load_model(folder, encoder), encoder, model_id=folder.model_id(WEIGHTS))
+        model = load_model(folder, encoder)
+        return cls(model, encoder, model_id=folder.model_id(WEIGHTS), lexicon=folder.lexicon())
 
     @property
     def device(self) -> torch.device:

@@ -37,6 +37,10 @@ class Settings(BaseModel):
         default=True, description="Learned scales on copy and vocabulary logits, gate towards copying."
     )
 
+    lexicon_cutoff: float = Field(
+        default=0.0, ge=0, le=1, description="How near a value must be to a known one to become it; 0 never."
+    )
+
     # The loop.
     epochs: float = Field(
         default=6.0, gt=0, description="Passes over the corpus; the learning rate falls to zero over them."
@@ -102,7 +106,7 @@ class Settings(BaseModel):
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "cpu": {},
+    "cpu": {"history": 5, "operation_weight": 10.0, "perturb": 0.1, "lexicon_cutoff": 0.8},
     "paper": {
         "encoder": "bert-base-uncased",
         "layout": "paper",

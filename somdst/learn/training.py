@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from somdst.learn.optimisation import Average, averaged, make_optimizer, schedul
 from somdst.learn.predictor import TorchPredictor
 from somdst.learn.settings import Settings
 from somdst.learn.wrong_states import ValuePool
+from somdst.lexicon import Lexicon
 from somdst.prediction import Predictor
 from somdst.state import State
 
@@ -96,7 +98,7 @@ class Outcome:
     seconds: float
 
 
-@dataclass(slots=True)
+@dataclass
 class Trainer:
     """One run. `evaluate` gives dev accuracy in percent; `report` hears how it goes."""
 
@@ -114,6 +116,11 @@ class Trainer:
     position: Position = field(default_factory=Position)
     _stopping: bool = False
     _start: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """The values of the dialogues that are learned from."""
+        return Lexicon.collect(self.dialogues, self.encoder.schema, cutoff=self.settings.lexicon_cutoff)
 
     def run(self) -> Outcome:
         accelerator = _accelerator(self.settings)
@@ -256,7 +263,8 @@ class Trainer:
         with averaged(self.model, average):
             measured: list[float | None] = [None]
             if self.evaluate and accelerator.is_main_process:
-                predictor = TorchPredictor(self.model, self.encoder, precision=self.settings.precision)
+                precision = self.settings.precision
+                predictor = TorchPredictor(self.model, self.encoder, precision=precision, lexicon=self.lexicon)
                 measured = [self.evaluate(predictor)]
             (accuracy,) = broadcast_object_list(measured)
             if accuracy is not None and accuracy <= position.best:
@@ -266,7 +274,7 @@ class Trainer:
             position.best_step, position.looks_without_better = position.step, 0
             if accelerator.is_main_process:
                 metrics = {"step": position.step, "dev_joint_goal_accuracy": accuracy}
-                save_model(self.out, self.model, self.encoder, metrics=metrics)
+                save_model(self.out, self.model, self.encoder, lexicon=self.lexicon, metrics=metrics)
         return accuracy
 
     def _checkpoint(self, accelerator: Accelerator, optimizer: Any, average: Average | None) -> None:
