@@ -106,7 +106,7 @@ class Settings(BaseModel):
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "cpu": {"history": 5, "operation_weight": 10.0, "perturb": 0.1, "lexicon_cutoff": 0.8},
+    "cpu": {"history": 5, "operation_weight": 10.0, "perturb": 0.1, "lexicon_cutoff": 0.75},
     "paper": {
         "encoder": "bert-base-uncased",
         "layout": "paper",
