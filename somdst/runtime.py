@@ -15,7 +15,7 @@ import onnxruntime
 
 from somdst.errors import ModelError
 from somdst.folder import ModelFolder
-from somdst.predictor import Arrays, EncoderRun, Floats, GeneratorRun, Ints, ModelPredictor
+from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
 
 Precision = Literal["int8", "float32"]
 
@@ -45,22 +45,28 @@ class Runtime(ModelPredictor):
 
     def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
         pooled, slot_vectors, tokens = context
-        e: Floats = slot_vectors[owners, slots]  # e^0 = h^[SLOT]j   [U, D]
-        g: Floats = pooled[owners]  # g^0 = h^X          [U, D]
-        fixed = {"tokens": tokens[owners], "ids": arrays.ids[owners], "mask": arrays.mask[owners]}
-        ended = np.zeros(len(owners), dtype=bool)
+        steps = self.config.max_value_length
+        said = np.full((len(owners), steps), self.encoder.eos, dtype=np.int64)
+        looked = np.zeros((len(owners), steps), dtype=np.int64)
         probability = np.ones(len(owners), dtype=np.float32)
-        said, looked = [], []
-        for _ in range(self.config.max_value_length):
-            token, certainty, position, e, g = self._decoder.run(None, {"e": e, "g": g, **fixed})
-            token = np.where(ended, self.encoder.eos, token)
-            probability = np.where(ended, probability, probability * certainty)
-            said.append(token)
-            looked.append(position)
-            ended |= token == self.encoder.eos
-            if ended.all():
+        going = np.arange(len(owners))  # the slots that have not ended; only they are run on
+        fed = {
+            "e": slot_vectors[owners, slots],  # e^0 = h^[SLOT]j   [U, D]
+            "g": pooled[owners],  # g^0 = h^X                      [U, D]
+            "tokens": tokens[owners],
+            "ids": arrays.ids[owners],
+            "mask": arrays.mask[owners],
+        }
+        for step in range(steps):
+            token, certainty, looked[going, step], fed["e"], fed["g"] = self._decoder.run(None, fed)
+            said[going, step] = token
+            probability[going] *= certainty
+            kept = token != self.encoder.eos
+            if not kept.any():
                 break
-        return GeneratorRun(np.stack(said, 1), probability, np.stack(looked, 1))
+            if not kept.all():
+                going, fed = going[kept], {name: array[kept] for name, array in fed.items()}
+        return GeneratorRun(said[:, : step + 1], probability, looked[:, : step + 1])
 
 
 def _open(folder: ModelFolder, name: str, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
