@@ -1,12 +1,14 @@
 """`Runtime`: a trained model as a `Predictor`, on ONNX Runtime, tokenizers and numpy alone.
 
-One run of the encoder for all turns of a batch, then one loop of the decoder for all slots to update of all turns,
-ended as soon as every slot has said [EOS]; no run of the decoder where nothing is updated. Making the files is
-`learn/export.py`'s concern.
+The turns of a batch are encoded side by side, one a thread; then one loop of the decoder writes all slots to update of
+all turns, ended as soon as every slot has said [EOS]; no run of the decoder where nothing is updated. Making the files
+is `learn/export.py`'s concern.
 """
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +17,7 @@ import onnxruntime
 
 from somdst.errors import ModelError
 from somdst.folder import ModelFolder
-from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
+from somdst.predictor import Arrays, EncoderRun, Floats, GeneratorRun, Ints, ModelPredictor
 
 Precision = Literal["int8", "float32"]
 
@@ -25,12 +27,14 @@ class Runtime(ModelPredictor):
         model_id = folder.model_id(f"encoder.{precision}.onnx")
         super().__init__(folder.encoder(), model_id=model_id, lexicon=folder.lexicon())
         self.precision = precision
+        threads = threads or os.cpu_count() or 1
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        if threads is not None:
-            options.intra_op_num_threads = threads
+        options.intra_op_num_threads = 1  # more threads in one run cost more than they bring: see docs/experiments.md
         self._encoder = _open(folder, f"encoder.{precision}.onnx", options)
         self._decoder = _open(folder, f"decoder.{precision}.onnx", options)
+        self._inputs = [entry.name for entry in self._encoder.get_inputs()]
+        self._pool = ThreadPoolExecutor(threads)
 
     @classmethod
     def open(
@@ -39,9 +43,27 @@ class Runtime(ModelPredictor):
         return cls(ModelFolder.open(path_or_name), precision=precision, threads=threads)
 
     def run_encoder(self, arrays: Arrays) -> EncoderRun:
-        fed = {entry.name: getattr(arrays, entry.name) for entry in self._encoder.get_inputs()}
-        operations, domain, pooled, slot_vectors, tokens = self._encoder.run(None, fed)
+        """Turn by turn, each without its padding, as many at once as there are threads.
+
+        That is faster than one large run, whose activations do not fit the processor's caches, and a turn's result
+        cannot depend on its neighbours.
+        """
+        lengths = arrays.mask.sum(1).tolist()
+        turns = [
+            Arrays(
+                arrays.ids[i, :n][None], arrays.segments[i, :n][None], arrays.mask[i, :n][None], arrays.slots[i][None]
+            )
+            for i, n in enumerate(lengths)
+        ]
+        runs = list(map(self._encode_one, turns) if len(turns) == 1 else self._pool.map(self._encode_one, turns))
+        operations, domain, pooled, slot_vectors = (np.concatenate(part) for part in list(zip(*runs, strict=True))[:4])
+        tokens = np.zeros((*arrays.ids.shape, pooled.shape[-1]), dtype=np.float32)
+        for i, (n, run) in enumerate(zip(lengths, runs, strict=True)):
+            tokens[i, :n] = run[4]
         return EncoderRun(operations, domain, (pooled, slot_vectors, tokens))
+
+    def _encode_one(self, turn: Arrays) -> tuple[Floats, ...]:
+        return tuple(self._encoder.run(None, {name: getattr(turn, name) for name in self._inputs}))
 
     def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
         pooled, slot_vectors, tokens = context

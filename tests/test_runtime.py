@@ -101,7 +101,7 @@ class Counting(Runtime):
         return super().run_generator(arrays, context, owners, slots)
 
 
-def test_one_encoder_run_and_one_decoder_loop_for_all(folder: Path) -> None:
+def test_one_batch_and_one_decoder_loop_for_all(folder: Path) -> None:
     runtime = Counting(ModelFolder.open(folder))
     some = inputs()[:8]
     runtime.predict(some, operations=[dict.fromkeys(map(str, runtime.schema), Operation.UPDATE)] * len(some))

@@ -35,7 +35,9 @@ def export(
         table = model.operation_predictor.word_embeddings.weight.detach().numpy()
         write_whole(out / EMBEDDINGS, lambda stream: stream.write(embedding_bytes(table)))
         for name, graph in graphs.items():  # rewritten in place, so they come last
-            written.append(_write(out / f"{name}.int8.onnx", Quantiser(graph, table, EMBEDDINGS).run()))
+            written.append(
+                _write(out / f"{name}.int8.onnx", Quantiser(graph, table, EMBEDDINGS, by_row=name == "decoder").run())
+            )
         written.append(out / EMBEDDINGS)
     return written
 

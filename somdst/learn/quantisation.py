@@ -1,10 +1,11 @@
-"""Products in int8: every matrix of a float32 graph becomes int8 with a scale a column, every activation 8 bits with a
-scale a row, taken from the row as it comes (dynamic quantisation).
+"""Products in int8: every matrix of a float32 graph becomes int8 with a scale a column, activations are quantised as
+they come (dynamic quantisation).
 
-A scale a row, not one for the whole tensor as ONNX Runtime's own tool has it, makes a turn's result independent of the
-other turns in its batch, and loses less. The left side of a product is unsigned with the zero at 128, the right side
-signed: only for that pair is there a fast kernel. The word embeddings are stored once for both graphs, as the matrix
-[D, V] that the vocabulary product needs; looking a word up takes a column of it.
+The encoder, which runs one turn at a time, gives an activation one scale, in ONNX Runtime's fused operator. The decoder
+runs the slots of many turns at once, and gives each row its own scale, so that a slot's value does not depend on the
+others in its batch. There the left side of a product is unsigned with the zero at 128, the right side signed: only for
+that pair is there a fast kernel. The word embeddings are stored once for both graphs, as the matrix [D, V] that the
+vocabulary product needs; looking a word up takes a column of it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Quantiser:
     """The word embeddings [V, D]; wherever the graph has them, or their transpose, it points to the shared file."""
     shared: str
     """Name of the file with the embeddings, relative to the graph's."""
+    by_row: bool
+    """Activations get a scale a row; else one a tensor, in a single fused operator that is several times faster."""
     _nodes: list[onnx.NodeProto] = field(default_factory=list)
     _new: list[TensorProto] = field(default_factory=list)
     _rows: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -61,6 +64,7 @@ class Quantiser:
         kept = [tensor for tensor in graph.initializer if tensor.name in used]
         del graph.initializer[:]
         graph.initializer.extend([*kept, *(tensor for tensor in self._new if tensor.name in used)])
+        self.model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
         return self.model
 
     def _share(self) -> None:
@@ -116,6 +120,11 @@ class Quantiser:
 
     def _product(self, node: onnx.NodeProto, matrix: str, columns: str, shape: tuple[int, ...]) -> None:
         activation, out = node.input[0], node.output[0]
+        if not self.by_row:
+            self._nodes.append(
+                helper.make_node("DynamicQuantizeMatMul", [activation, matrix, columns], [out], domain="com.microsoft")
+            )
+            return
         rows, scale = self._quantise(activation, shape[0])
         product = self._add("MatMulInteger", [rows, matrix, "middle"], f"{out}_int32")
         self._rescale(product, columns, scale, activation, shape[1], out)
