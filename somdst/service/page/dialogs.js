@@ -59,6 +59,7 @@ export function askForKey(reason) {
 /** Lists earlier conversations; `open` is called with the id of the one to show, `erased` with one that is gone. */
 export async function askForConversation({ open, erased }) {
   const dialog = byId("recent-dialog");
+  byId("recent-list").replaceChildren(); // what was listed before may be gone, or be replaced under the pointer
   const fault = show(dialog);
   await saying(fault, async () => {
     const { conversations } = await call("GET", "v1/conversations?limit=30");
