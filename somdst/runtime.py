@@ -1,14 +1,16 @@
 """`Runtime`: a trained model as a `Predictor`, on ONNX Runtime, tokenizers and numpy alone.
 
-The turns of a batch are encoded side by side, one a thread; then one loop of the decoder writes all slots to update of
-all turns, ended as soon as every slot has said [EOS]; no run of the decoder where nothing is updated. Making the files
-is `learn/export.py`'s concern.
+A turn that comes alone is encoded with all threads; the turns of a batch are encoded side by side, one a thread, which
+is faster (docs/experiments.md). Then one loop of the decoder writes all slots to update of all turns, ended as soon as
+every slot has said [EOS]; no run of the decoder where nothing is updated. Making the files is `learn/export.py`'s
+concern.
 """
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +19,7 @@ import onnxruntime
 
 from somdst.errors import ModelError
 from somdst.folder import ModelFolder
-from somdst.predictor import Arrays, EncoderRun, Floats, GeneratorRun, Ints, ModelPredictor
+from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
 
 Precision = Literal["int8", "float32"]
 
@@ -26,21 +28,23 @@ class Runtime(ModelPredictor):
     def __init__(self, folder: ModelFolder, *, precision: str = "int8", threads: int | None = None) -> None:
         model_id = folder.model_id(f"encoder.{precision}.onnx")
         super().__init__(folder.encoder(), model_id=model_id, lexicon=folder.lexicon())
-        self.precision = precision
-        threads = threads or os.cpu_count() or 1
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        options.intra_op_num_threads = 1  # more threads in one run cost more than they bring: see docs/experiments.md
-        self._encoder = _open(folder, f"encoder.{precision}.onnx", options)
-        self._decoder = _open(folder, f"decoder.{precision}.onnx", options)
-        self._inputs = [entry.name for entry in self._encoder.get_inputs()]
-        self._pool = ThreadPoolExecutor(threads)
+        self.precision, self.folder = precision, folder
+        self.threads = threads or os.cpu_count() or 1
+        self._encoder = _open(folder, f"encoder.{precision}.onnx", self.threads)
+        self._decoder = _open(folder, f"decoder.{precision}.onnx", self.threads)
+        self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments
+        self._pool = ThreadPoolExecutor(self.threads)
 
     @classmethod
     def open(
         cls, path_or_name: str | Path = "default", *, precision: str = "int8", threads: int | None = None
     ) -> Runtime:
         return cls(ModelFolder.open(path_or_name), precision=precision, threads=threads)
+
+    @cached_property
+    def _side_by_side(self) -> onnxruntime.InferenceSession:
+        """The encoder for batches: one thread a run, many runs at once."""
+        return _open(self.folder, f"encoder.{self.precision}.onnx", 1)
 
     def run_encoder(self, arrays: Arrays) -> EncoderRun:
         """Turn by turn, each without its padding, as many at once as there are threads.
@@ -49,21 +53,20 @@ class Runtime(ModelPredictor):
         cannot depend on its neighbours.
         """
         lengths = arrays.mask.sum(1).tolist()
+        whole = {"ids": arrays.ids, "segments": arrays.segments, "slots": arrays.slots}
         turns = [
-            Arrays(
-                arrays.ids[i, :n][None], arrays.segments[i, :n][None], arrays.mask[i, :n][None], arrays.slots[i][None]
-            )
+            {name: whole[name][i : i + 1, : None if name == "slots" else n] for name in self._inputs}
             for i, n in enumerate(lengths)
         ]
-        runs = list(map(self._encode_one, turns) if len(turns) == 1 else self._pool.map(self._encode_one, turns))
+        if len(turns) == 1:
+            runs = [self._encoder.run(None, turns[0])]
+        else:
+            runs = list(self._pool.map(partial(self._side_by_side.run, None), turns))
         operations, domain, pooled, slot_vectors = (np.concatenate(part) for part in list(zip(*runs, strict=True))[:4])
         tokens = np.zeros((*arrays.ids.shape, pooled.shape[-1]), dtype=np.float32)
         for i, (n, run) in enumerate(zip(lengths, runs, strict=True)):
             tokens[i, :n] = run[4]
         return EncoderRun(operations, domain, (pooled, slot_vectors, tokens))
-
-    def _encode_one(self, turn: Arrays) -> tuple[Floats, ...]:
-        return tuple(self._encoder.run(None, {name: getattr(turn, name) for name in self._inputs}))
 
     def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
         pooled, slot_vectors, tokens = context
@@ -91,8 +94,11 @@ class Runtime(ModelPredictor):
         return GeneratorRun(said[:, : step + 1], probability, looked[:, : step + 1])
 
 
-def _open(folder: ModelFolder, name: str, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
+def _open(folder: ModelFolder, name: str, threads: int) -> onnxruntime.InferenceSession:
     file = folder.file(name)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises a dozen kinds, all of them about the file

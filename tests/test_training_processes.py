@@ -38,10 +38,16 @@ def position(out: Path) -> int:
 
 def wait_for_checkpoint(out: Path, process: Any) -> None:
     """Until a new checkpoint is written: the process is in the middle of its work then."""
-    file = out / CHECKPOINT
-    before = file.stat().st_mtime_ns if file.exists() else 0
+
+    def written() -> int:
+        try:
+            return (out / CHECKPOINT).stat().st_mtime_ns
+        except FileNotFoundError:  # none yet, or just between the two renames of save_checkpoint
+            return 0
+
+    before = written()
     deadline = time.monotonic() + 120
-    while not file.exists() or file.stat().st_mtime_ns == before:
+    while written() in (0, before):
         assert time.monotonic() < deadline and process.exitcode is None, "no checkpoint was written"
         time.sleep(0.01)
 

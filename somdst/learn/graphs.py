@@ -1,9 +1,11 @@
 """A trained model as two ONNX graphs, in float32: one run of the encoder, and one step of the generator.
 
-    encoder   ids, segments, mask [B, T], slots [B, J]     -> operations, domain, pooled, slot_vectors, tokens
+    encoder   ids, segments [B, T], slots [B, J]           -> operations, domain, pooled, slot_vectors, tokens
     decoder   e, g [U, D], tokens [U, T, D], ids, mask     -> token, probability, position [U], next_e, next_g [U, D]
 
-`quantisation.py` turns their products into int8, `export.py` writes and checks them, `runtime.py` runs them.
+The encoder's graph reads turns without padding (the runtime gives it one turn a run), so it has no mask, and its
+attention is ONNX Runtime's fused operator. `quantisation.py` turns the products of both into int8, `export.py` writes
+and checks them, `runtime.py` runs them.
 """
 
 from __future__ import annotations
@@ -16,10 +18,41 @@ from typing import Any
 import onnx
 import torch
 from torch import Tensor, nn
+from transformers import AttentionInterface
 
 from somdst.learn.model import Batch, SomDst
 
 OPSET = 18
+FUSED = "somdst_onnx"
+
+
+class MultiHeadAttention(torch.autograd.Function):
+    """Attention as one operator of ONNX Runtime. q, k, v [B, T, heads, width of a head], without padding."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, heads: int, width: int, scale: float) -> Tensor:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        return ((q @ k.transpose(-1, -2) * scale).softmax(-1) @ v).transpose(1, 2)
+
+    @staticmethod
+    def symbolic(g: Any, q: Any, k: Any, v: Any, heads: int, width: int, scale: float) -> Any:
+        joined, split = (g.op("Constant", value_t=torch.tensor(shape)) for shape in ([0, 0, -1], [0, 0, heads, width]))
+        flat = [g.op("Reshape", x, joined) for x in (q, k, v)]
+        out = g.op("com.microsoft::MultiHeadAttention", *flat, num_heads_i=heads, scale_f=scale)
+        return g.op("Reshape", out, split).setType(q.type())
+
+
+def _fused_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float, **_: Any
+) -> tuple[Tensor, None]:
+    """As transformers calls attention: query, key, value [B, heads, T, width] -> [B, T, heads, width]"""
+    q, k, v = (x.transpose(1, 2) for x in (query, key, value))
+    heads: int = module.config.num_attention_heads  # while a graph is traced, shapes are not plain numbers
+    width = module.config.hidden_size // heads
+    return MultiHeadAttention.apply(q, k, v, heads, width, float(scaling)), None
+
+
+AttentionInterface.register(FUSED, _fused_attention)
 
 
 class EncoderGraph(nn.Module):
@@ -27,8 +60,8 @@ class EncoderGraph(nn.Module):
         super().__init__()
         self.predictor = model.operation_predictor
 
-    def forward(self, ids: Tensor, segments: Tensor, mask: Tensor, slots: Tensor) -> tuple[Tensor, ...]:
-        encoded = self.predictor(Batch(ids, segments, mask, slots))
+    def forward(self, ids: Tensor, segments: Tensor, slots: Tensor) -> tuple[Tensor, ...]:
+        encoded = self.predictor(Batch(ids, segments, torch.ones_like(ids, dtype=torch.bool), slots))
         return encoded.operations, encoded.domain, encoded.pooled, encoded.slots, encoded.tokens
 
 
@@ -64,18 +97,26 @@ def encoder_graph(model: SomDst, slots: int) -> onnx.ModelProto:
     inputs = (
         torch.ones(2, length, dtype=torch.long),
         torch.ones(2, length, dtype=torch.long),
-        torch.ones(2, length, dtype=torch.bool),
         torch.arange(slots).expand(2, -1).contiguous(),
     )
+    encoder = model.operation_predictor.encoder
+    attention = encoder.config._attn_implementation
+    encoder.set_attn_implementation(FUSED)
+    try:
+        return _encoder_graph(model, inputs)
+    finally:
+        encoder.set_attn_implementation(attention)
+
+
+def _encoder_graph(model: SomDst, inputs: tuple[Tensor, ...]) -> onnx.ModelProto:
     return _export(
         EncoderGraph(model),
         inputs,
-        names=["ids", "segments", "mask", "slots"],
+        names=["ids", "segments", "slots"],
         outputs=["operations", "domain", "pooled", "slot_vectors", "tokens"],
         axes={
             "ids": {0: "B", 1: "T"},
             "segments": {0: "B", 1: "T"},
-            "mask": {0: "B", 1: "T"},
             "slots": {0: "B"},
             "operations": {0: "B"},
             "domain": {0: "B"},

@@ -4,8 +4,8 @@ they come (dynamic quantisation).
 The encoder, which runs one turn at a time, gives an activation one scale, in ONNX Runtime's fused operator. The decoder
 runs the slots of many turns at once, and gives each row its own scale, so that a slot's value does not depend on the
 others in its batch. There the left side of a product is unsigned with the zero at 128, the right side signed: only for
-that pair is there a fast kernel. The word embeddings are stored once for both graphs, as the matrix [D, V] that the
-vocabulary product needs; looking a word up takes a column of it.
+that pair is there a fast kernel. The word embeddings [V, D] are stored once for both graphs; the vocabulary product
+needs their transpose, which ONNX Runtime makes when it opens the graph.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ class Quantiser:
     _rows: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Activations that were quantised already: name to (uint8, scale of each row)."""
     _matrices: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _biased: dict[str, onnx.NodeProto] = field(default_factory=dict)
+    """Products that are only used in a sum with a vector, which the fused operator adds itself: name to sum."""
+    _done: list[onnx.NodeProto] = field(default_factory=list)
+    """Sums that were taken into a product."""
 
     def run(self) -> onnx.ModelProto:
         graph = self.model.graph
@@ -45,17 +49,19 @@ class Quantiser:
         rows = {name for name, matrix in matrices.items() if np.array_equal(matrix, self.table)}
         columns = {name for name, matrix in matrices.items() if np.array_equal(matrix, self.table.T)}
         self._share()
-        inferred = onnx.shape_inference.infer_shapes(self.model).graph
-        known = (*inferred.input, *inferred.value_info, *inferred.output)
-        ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in known}
+        if not self.by_row:
+            self._find_biases()
         for node in graph.node:
             weight = matrices.get(node.input[1]) if node.op_type == "MatMul" else None
             if node.op_type == "Gather" and node.input[0] in rows:
-                self._gather(node, ranks[node.input[1]])
+                self._gather(node)
             elif weight is not None and node.input[1] in columns:
-                self._product(node, "embeddings", "embedding_scales", weight.shape)
+                transposed = self._add("Transpose", ["embeddings"], "embeddings_transposed", perm=[1, 0])
+                self._product(node, transposed, "embedding_scales", weight.shape)
             elif weight is not None and weight.shape[1] >= SMALLEST:
                 self._product(node, *self._matrix(node.input[1], weight), weight.shape)
+            elif any(node is done for done in self._done):
+                continue
             else:
                 self._nodes.append(node)
         del graph.node[:]
@@ -67,10 +73,27 @@ class Quantiser:
         self.model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
         return self.model
 
+    def _find_biases(self) -> None:
+        graph = self.model.graph
+        vectors = {tensor.name for tensor in graph.initializer if len(tensor.dims) == 1}
+        users: dict[str, list[onnx.NodeProto]] = {}
+        for node in graph.node:
+            for name in node.input:
+                users.setdefault(name, []).append(node)
+        for node in graph.node:
+            after = users.get(node.output[0], [])
+            if (
+                node.op_type == "MatMul"
+                and len(after) == 1
+                and after[0].op_type == "Add"
+                and vectors & {*after[0].input}
+            ):
+                self._biased[node.output[0]] = after[0]
+
     def _share(self) -> None:
-        """The embeddings [D, V], int8 with a scale a word: a reference to the shared file, and the scales."""
+        """The embeddings, int8 with a scale a word: a reference to the shared file, and the scales."""
         _, scales = quantise_rows(self.table)
-        tensor = TensorProto(name="embeddings", data_type=TensorProto.INT8, dims=self.table.shape[::-1])
+        tensor = TensorProto(name="embeddings", data_type=TensorProto.INT8, dims=self.table.shape)
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in (("location", self.shared), ("offset", "0"), ("length", str(self.table.size))):
             tensor.external_data.add(key=key, value=value)
@@ -85,10 +108,9 @@ class Quantiser:
         self._nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    def _gather(self, node: onnx.NodeProto, rank: int) -> None:
+    def _gather(self, node: onnx.NodeProto) -> None:
         ids, out = node.input[1], node.output[0]
-        columns = self._add("Gather", ["embeddings", ids], f"{out}_int8", axis=1)  # [D, ...]
-        rows = self._add("Transpose", [columns], f"{out}_rows", perm=[*range(1, rank + 1), 0])
+        rows = self._add("Gather", ["embeddings", ids], f"{out}_int8")  # [..., D]
         scales = self._add("Gather", ["embedding_scales", ids], f"{out}_scale")
         floats = self._add("Cast", [rows], f"{out}_float", to=TensorProto.FLOAT)
         column = self._add("Unsqueeze", [scales, "last_axis"], f"{out}_scale_column")
@@ -121,9 +143,12 @@ class Quantiser:
     def _product(self, node: onnx.NodeProto, matrix: str, columns: str, shape: tuple[int, ...]) -> None:
         activation, out = node.input[0], node.output[0]
         if not self.by_row:
-            self._nodes.append(
-                helper.make_node("DynamicQuantizeMatMul", [activation, matrix, columns], [out], domain="com.microsoft")
-            )
+            inputs = [activation, matrix, columns]
+            if (sum_ := self._biased.get(out)) is not None:
+                inputs += ["", next(name for name in sum_.input if name != out)]
+                out = sum_.output[0]
+                self._done.append(sum_)
+            self._nodes.append(helper.make_node("DynamicQuantizeMatMul", inputs, [out], domain="com.microsoft"))
             return
         rows, scale = self._quantise(activation, shape[0])
         product = self._add("MatMulInteger", [rows, matrix, "middle"], f"{out}_int32")
@@ -146,4 +171,4 @@ def quantise_rows(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArra
 
 def embedding_bytes(table: NDArray[np.float32]) -> bytes:
     """The content of the shared file, for embeddings [V, D]."""
-    return np.ascontiguousarray(quantise_rows(table)[0].T).tobytes()
+    return quantise_rows(table)[0].tobytes()
