@@ -8,7 +8,6 @@ concern.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import onnxruntime
 
+from somdst.cores import cores
 from somdst.errors import ModelError
 from somdst.folder import ModelFolder
 from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
@@ -29,7 +29,7 @@ class Runtime(ModelPredictor):
         model_id = folder.model_id(f"encoder.{precision}.onnx")
         super().__init__(folder.encoder(), model_id=model_id, lexicon=folder.lexicon())
         self.precision, self.folder = precision, folder
-        self.threads = threads or os.cpu_count() or 1
+        self.threads = threads or cores()
         self._encoder = _open(folder, f"encoder.{precision}.onnx", self.threads)
         self._decoder = _open(folder, f"decoder.{precision}.onnx", self.threads)
         self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments

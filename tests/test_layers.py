@@ -28,7 +28,7 @@ LAYERS = [  # a module may import from its own line and the lines after it
     {"dialogue"},
     {"operations"},
     {"state", "schema"},
-    {"errors"},
+    {"errors", "cores"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

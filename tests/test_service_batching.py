@@ -16,7 +16,7 @@ from somdst.log import EMPTY
 from somdst.service.batching import Batcher
 from somdst.service.locks import Locks
 from somdst.service.problems import Overloaded
-from somdst.service.stepping import PART, Stepper
+from somdst.service.stepping import step_all
 from somdst.tracker import Tracker
 
 
@@ -86,26 +86,10 @@ def test_work_that_raises_is_told_to_everybody() -> None:
     assert [type(result) for result in asyncio.run(main())] == [ValueError, ValueError]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("count", [1, 2, 7, 33])
-def test_a_batch_spread_over_cores_is_what_each_turn_is_alone(workers: int, count: int) -> None:
-    predictor = RulePredictor()
-    tracker, stepper = Tracker(predictor), Stepper(workers)
-    steps = [(EMPTY, Turn("x" * (count - n), f"hotel name place {n}")) for n in range(count)]
-    results = stepper(tracker, steps)
-    assert [result.state["hotel-name"] for result in results if isinstance(result, Result)] == [
-        f"place {n}" for n in range(count)
-    ]
-    assert max(predictor.batches) <= PART
-    stepper.close()
-
-
 def test_one_bad_turn_spoils_no_other() -> None:
-    stepper = Stepper(2)
     turns = [Turn("", words) for words in ("hotel area north", "", "hotel area south", "x" * 30_000, "hotel area east")]
-    results = stepper(Tracker(RulePredictor()), [(EMPTY, turn) for turn in turns])
+    results = step_all(Tracker(RulePredictor()), [(EMPTY, turn) for turn in turns])
     assert [type(result) for result in results] == [Result, InputError, Result, InputError, Result]
-    stepper.close()
 
 
 def test_a_deadline_and_a_caller_who_left() -> None:

@@ -18,17 +18,13 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any
 
 from somdst.bulk.annotating import BATCH, Annotated, Opener, annotate
+from somdst.cores import cores
 from somdst.dialogue import Dialogue
 from somdst.errors import ModelError
 from somdst.tracker import Tracker
 
 Progress = Callable[[int], None]
 Lines = list[str]
-
-
-def cores() -> int:
-    """Cores that this process may use, which in a container are fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def annotate_all(

@@ -50,8 +50,8 @@ def annotate(
     with _Bar() as bar:
         options["listener"] = bar.listener()
         if engine == "ray":
-            from somdst.bulk.local import cores
             from somdst.bulk.on_ray import annotate_on_ray
+            from somdst.cores import cores
 
             options |= {"workers": workers or cores(), "address": address}
             summary = annotate_on_ray(source, target, opener, **options)

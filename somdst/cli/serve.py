@@ -39,10 +39,7 @@ def serve(
     ] = None,
     max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one batch; 1: no batching.")] = 32,
     max_turns: Annotated[int, typer.Option(min=1, help="Turns under way before the answer is 503.")] = 128,
-    workers: Annotated[int | None, typer.Option(min=1, help="Cores to spread a batch over; all of them.")] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of each model run: 1, or all cores without batching.")
-    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the model; by default one a core.")] = None,
     log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
     log_level: Annotated[str, typer.Option(help="info, or warning for no line a request.")] = "info",
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI file and exit.")] = False,
@@ -56,7 +53,6 @@ def serve(
     from somdst.service.server import bind
     from somdst.service.server import serve as run
     from somdst.service.settings import Settings
-    from somdst.service.stepping import cores
 
     if openapi:
         typer.echo(openapi_text(describe()), nl=False)
@@ -70,7 +66,6 @@ def serve(
         keys=load_keys(keys, os.environ),
         retention=None if retention_days is None else timedelta(days=retention_days),
         max_batch=max_batch,
-        workers=workers or cores(),
         max_turns=max_turns,
         log_utterances=log_utterances,
         any_host=insecure,
@@ -79,9 +74,7 @@ def serve(
     def open_tracker(path_or_name: str) -> Tracker:
         from somdst.tracker import Tracker
 
-        # A batch is spread over the cores by turns, so that each run of the model should keep to one.
-        each = threads or (1 if max_batch > 1 else None)
-        return Tracker.from_pretrained(path_or_name, schema=schema, threshold=threshold, threads=each)
+        return Tracker.from_pretrained(path_or_name, schema=schema, threshold=threshold, threads=threads)
 
     application = create_app(settings, open_tracker)
     listener = bind(host, port, keys=settings.keys is not None, insecure=insecure)

@@ -24,7 +24,7 @@ from somdst.service.metrics import Metrics
 from somdst.service.models import Models, OpenTracker
 from somdst.service.problems import Overloaded
 from somdst.service.settings import Settings
-from somdst.service.stepping import Step, Stepper
+from somdst.service.stepping import Step, step_all
 from somdst.state import State
 from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write
 
@@ -62,7 +62,6 @@ class Service:
         self._reads: Batcher[tuple[str, str, Key | None], Record | Repeated] = Batcher(
             self._read_many, name="reads", max_batch=size
         )
-        self._stepper = Stepper(settings.workers)
         self._steps: Batcher[Step, Result] = Batcher(
             self._step_many,
             name="model",
@@ -87,7 +86,6 @@ class Service:
             await asyncio.wait(self._tasks)
         for batcher in (self._reads, self._steps, self._writes):
             await batcher.close()
-        self._stepper.close()
         await asyncio.to_thread(self.store.close)
 
     # Turns
@@ -201,7 +199,7 @@ class Service:
         return found
 
     def _step_many(self, steps: Sequence[Step]) -> Sequence[Result | Exception]:
-        return self._stepper(self.models.tracker, steps)
+        return step_all(self.models.tracker, steps)
 
     async def _accept(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do this as one of the turns that may be under way; refuse it where there are too many, or no model."""

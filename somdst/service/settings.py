@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from somdst.service.keys import Keys
-from somdst.service.stepping import cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,6 @@ class Settings:
 
     max_batch: int = 32
     """Turns that go through the model together; 1 turns micro-batching off."""
-    workers: int = field(default_factory=cores)
-    """Threads that a batch is spread over; the model itself should then run on one core."""
     batch_wait: float = 0.002
     """Seconds that a batch waits for turns that are on their way; nobody waits where nobody else is there."""
     max_turns: int = 128
