@@ -31,7 +31,7 @@ class Runtime(ModelPredictor):
         self.precision, self.folder = precision, folder
         self.threads = threads or cores()
         self._encoder = _open(folder, f"encoder.{precision}.onnx", self.threads)
-        self._decoder = _open(folder, f"decoder.{precision}.onnx", self.threads)
+        self._decoder = _open(folder, f"decoder.{precision}.onnx", 1)
         self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments
         self._pool = ThreadPoolExecutor(self.threads)
 

@@ -4,7 +4,7 @@
     decoder   e, g [U, D], tokens [U, T, D], ids, mask     -> token, probability, position [U], next_e, next_g [U, D]
 
 The encoder's graph reads turns without padding (the runtime gives it one turn a run), so it has no mask, and its
-attention is ONNX Runtime's fused operator. `quantisation.py` turns the products of both into int8, `export.py` writes
+attention is a single operator. `quantisation.py` turns the products of both into int8, `export.py` writes
 and checks them, `runtime.py` runs them.
 """
 
@@ -20,14 +20,15 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from somdst.learn.fusion import fuse
 from somdst.learn.model import Batch, SomDst
 
 OPSET = 18
 FUSED = "somdst_onnx"
 
 
-class MultiHeadAttention(torch.autograd.Function):
-    """Attention as one operator of ONNX Runtime. q, k, v [B, T, heads, width of a head], without padding."""
+class Attention(torch.autograd.Function):
+    """Attention as one operator. q, k, v [B, T, heads, width of a head], without padding."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, heads: int, width: int, scale: float) -> Tensor:
@@ -37,8 +38,8 @@ class MultiHeadAttention(torch.autograd.Function):
     @staticmethod
     def symbolic(g: Any, q: Any, k: Any, v: Any, heads: int, width: int, scale: float) -> Any:
         joined, split = (g.op("Constant", value_t=torch.tensor(shape)) for shape in ([0, 0, -1], [0, 0, heads, width]))
-        flat = [g.op("Reshape", x, joined) for x in (q, k, v)]
-        out = g.op("com.microsoft::MultiHeadAttention", *flat, num_heads_i=heads, scale_f=scale)
+        flat = [g.op("Reshape", x, joined) for x in (q, k, v)]  # `fusion.py` takes the reshapes out again
+        out = g.op("Attention", *flat, q_num_heads_i=heads, kv_num_heads_i=heads, scale_f=scale)
         return g.op("Reshape", out, split).setType(q.type())
 
 
@@ -49,7 +50,7 @@ def _fused_attention(
     q, k, v = (x.transpose(1, 2) for x in (query, key, value))
     heads: int = module.config.num_attention_heads  # while a graph is traced, shapes are not plain numbers
     width = module.config.hidden_size // heads
-    return MultiHeadAttention.apply(q, k, v, heads, width, float(scaling)), None
+    return Attention.apply(q, k, v, heads, width, float(scaling)), None
 
 
 AttentionInterface.register(FUSED, _fused_attention)
@@ -103,7 +104,7 @@ def encoder_graph(model: SomDst, slots: int) -> onnx.ModelProto:
     attention = encoder.config._attn_implementation
     encoder.set_attn_implementation(FUSED)
     try:
-        return _encoder_graph(model, inputs)
+        return fuse(_encoder_graph(model, inputs))
     finally:
         encoder.set_attn_implementation(attention)
 
