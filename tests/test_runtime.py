@@ -22,9 +22,11 @@ from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.errors import ModelError
 from somdst.evaluate.agreement import agreement
 from somdst.folder import ModelFolder
-from somdst.learn.export import EMBEDDINGS, export
+from somdst.learn.checkpoints import load_model, share_embeddings
+from somdst.learn.embeddings import FILE as EMBEDDINGS
+from somdst.learn.embeddings import quantise_rows
+from somdst.learn.export import export
 from somdst.learn.predictor import TorchPredictor
-from somdst.learn.quantisation import quantise_rows
 from somdst.operations import Operation
 from somdst.prediction import Prediction, TurnInput
 from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, pad
@@ -138,6 +140,22 @@ def test_rows_survive_quantising() -> None:
     matrix[3] = 0
     quantised, scales = quantise_rows(matrix)
     assert np.abs(quantised * scales[:, None] - matrix).max() <= scales.max() / 2 + 1e-6
+
+
+def test_embeddings_stored_once(folder: Path, tmp_path: Path) -> None:
+    shared = shutil.copytree(folder, tmp_path / "shared")
+    written = (shared / EMBEDDINGS).read_bytes()
+    share_embeddings(shared)
+    assert (shared / EMBEDDINGS).read_bytes() == written, "the graphs' file and the weights' are one"
+    one, other = (ModelFolder.open(path) for path in (folder, shared))
+    before, after = (load_model(model, model.encoder()).state_dict() for model in (one, other))
+    assert before.keys() == after.keys()
+    for name, tensor in before.items():
+        close = tensor.abs().amax(-1, keepdim=True) / 250 if "word_embeddings" in name else 0.0
+        assert bool(((after[name] - tensor).abs() <= close).all()), name
+    (shared / EMBEDDINGS).write_bytes(written[:-1])
+    with pytest.raises(ModelError, match=r"is damaged .* fetch or train the model anew"):
+        load_model(other, other.encoder())
 
 
 def test_the_runtime_needs_no_torch(folder: Path) -> None:

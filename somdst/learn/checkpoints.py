@@ -21,6 +21,8 @@ from torch import Tensor
 from somdst.encoding import Encoder
 from somdst.errors import ModelError
 from somdst.folder import ModelFolder
+from somdst.learn.embeddings import FILE as EMBEDDINGS
+from somdst.learn.embeddings import quantise_rows, with_embeddings, without_embeddings
 from somdst.learn.encoders import encoder_from_config
 from somdst.learn.model import SomDst
 from somdst.learn.predictor import model_options
@@ -92,10 +94,19 @@ def save_model(
         write_whole(path / name, lambda stream, text=text: stream.write(text.encode() + b"\n"))  # type: ignore[misc]
 
 
+def share_embeddings(path: Path) -> None:
+    """Store a folder's word embeddings once, in int8, for weights and graphs: where training left them alone."""
+    weights = load_file(path / WEIGHTS)
+    (name,) = (name for name in weights if name.endswith("word_embeddings.weight"))
+    rows, _ = quantise_rows(weights[name].float().numpy())
+    write_whole(path / EMBEDDINGS, lambda stream: stream.write(rows.tobytes()))
+    write_whole(path / WEIGHTS, lambda stream: stream.write(to_safetensors(without_embeddings(weights, name))))
+
+
 def read_weights(folder: ModelFolder) -> dict[str, Tensor]:
     file = folder.file(WEIGHTS)
     try:
-        return {name: tensor.float() for name, tensor in load_file(file).items()}
+        return with_embeddings({name: tensor.float() for name, tensor in load_file(file).items()}, folder.path)
     except Exception as error:
         raise ModelError(f"{file} is damaged ({_reason(error)}): fetch or train the model anew.") from error
 

@@ -15,10 +15,10 @@ import onnx
 
 from somdst.folder import ModelFolder
 from somdst.learn.checkpoints import load_model, write_whole
+from somdst.learn.embeddings import FILE as EMBEDDINGS
+from somdst.learn.embeddings import quantise_rows
 from somdst.learn.graphs import decoder_graph, encoder_graph
-from somdst.learn.quantisation import Quantiser, embedding_bytes
-
-EMBEDDINGS = "embeddings.int8.bin"
+from somdst.learn.quantisation import Quantiser
 
 
 def export(
@@ -33,7 +33,7 @@ def export(
         written += [_write(out / f"{name}.float32.onnx", graph) for name, graph in graphs.items()]
     if "int8" in precisions:
         table = model.operation_predictor.word_embeddings.weight.detach().numpy()
-        write_whole(out / EMBEDDINGS, lambda stream: stream.write(embedding_bytes(table)))
+        write_whole(out / EMBEDDINGS, lambda stream: stream.write(quantise_rows(table)[0].tobytes()))
         for name, graph in graphs.items():  # rewritten in place, so they come last
             written.append(
                 _write(out / f"{name}.int8.onnx", Quantiser(graph, table, EMBEDDINGS, by_row=name == "decoder").run())

@@ -18,6 +18,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from somdst.learn.embeddings import quantise_rows
+
 SMALLEST = 64
 """Matrices with fewer columns stay float32: there is nothing to win."""
 
@@ -161,14 +163,3 @@ class Quantiser:
         self._new.append(numpy_helper.from_array(np.array([width], np.int64), f"{out}_width"))
         shape = self._add("Shape", [activation], f"{out}_shape_before", end=-1)
         self._add("Reshape", [scaled, self._add("Concat", [shape, f"{out}_width"], f"{out}_shape", axis=0)], out)
-
-
-def quantise_rows(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """int8 with a scale a row: matrix is about quantised * scale."""
-    scales = np.maximum(np.abs(matrix).max(1) / 127, 1e-12).astype(np.float32)
-    return np.round(matrix / scales[:, None]).astype(np.int8), scales
-
-
-def embedding_bytes(table: NDArray[np.float32]) -> bytes:
-    """The content of the shared file, for embeddings [V, D]."""
-    return quantise_rows(table)[0].tobytes()
