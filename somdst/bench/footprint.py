@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from somdst.prediction import Predictor, TurnInput
 
@@ -56,24 +57,28 @@ def cold_start(model: str, *, repeats: int = 5) -> tuple[float, float]:
     return median(run["seconds"] for run in runs), max(run["megabytes"] for run in runs)
 
 
-def installed_megabytes(name: str = "somdst") -> float:
+class Installed(NamedTuple):
+    """Megabytes on disk."""
+
+    files: float
     """The package, its model and everything that it needs to run, without extras."""
+    bytecode: float
+    """Caches beside them, which pip writes ahead for everything, and Python otherwise for what is used."""
+
+
+def installed(name: str = "somdst") -> Installed:
     package = Path(__file__).parents[1]  # counted here, because an editable install lists none of its files
-    sizes = {"somdst": sum(file.stat().st_size for file in package.rglob("*") if file.is_file())}
-    waiting = [name]
+    files = [file for file in package.rglob("*") if file.is_file()]
+    seen, waiting = {canonicalize_name(name)}, [name]
     while waiting:
-        current = waiting.pop()
-        for needed in metadata.requires(current) or ():
+        for needed in metadata.requires(waiting.pop()) or ():
             requirement = Requirement(needed)
             if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
                 continue
-            if requirement.name not in sizes:
-                sizes[requirement.name] = _size(requirement.name)
+            if (key := canonicalize_name(requirement.name)) not in seen:
+                seen.add(key)
                 waiting.append(requirement.name)
-    return sum(sizes.values()) / 1e6
-
-
-def _size(name: str) -> int:
-    files = metadata.files(name) or ()
-    paths = (Path(str(file.locate())) for file in files)
-    return sum(path.stat().st_size for path in paths if path.is_file())
+                files += [Path(str(file.locate())) for file in metadata.files(requirement.name) or ()]
+    sizes = {file: file.stat().st_size for file in files if file.is_file()}
+    caches = sum(size for file, size in sizes.items() if file.suffix == ".pyc")
+    return Installed((sum(sizes.values()) - caches) / 1e6, caches / 1e6)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from somdst.cli import bench_service, bench_train
+from somdst.cli import bench_bulk, bench_service, bench_train
 
 if TYPE_CHECKING:
     from somdst.bench.data import Rate
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode="markdown")
 app.command()(bench_service.service)
 app.command()(bench_train.train)
+app.command()(bench_bulk.bulk)
 
 
 @app.callback(invoke_without_command=True)

@@ -49,6 +49,7 @@ def run(model: str, corpus: str | None, *, turns: int, rounds: int, as_json: boo
     with notices.status("throughput, cold start, memory"):
         batched = footprint.batch_throughput(int8, [one.input for one in work])
         seconds, megabytes = footprint.cold_start(model)
+    on_disk = footprint.installed()
     result: dict[str, Any] = {
         "model": int8.model_id,
         "corpus": corpus or "bundled examples",
@@ -57,7 +58,8 @@ def run(model: str, corpus: str | None, *, turns: int, rounds: int, as_json: boo
         "one_at_a_time_turns_per_s": round(1000 / latencies["int8"].p50, 1),
         "cold_start_s": round(seconds, 3),
         "peak_mb": round(megabytes, 1),
-        "installed_mb": round(footprint.installed_megabytes(), 1),
+        "installed_mb": round(on_disk.files, 1),
+        "bytecode_mb": round(on_disk.bytecode, 1),
     }
     if as_json:
         typer.echo(json.dumps(result))
@@ -95,5 +97,6 @@ def _show(latencies: dict[str, Latency], result: dict[str, Any]) -> None:
         f"{result['one_at_a_time_turns_per_s']:.0f}\n"
         f"cold start, import to first answer: {result['cold_start_s']:.2f} s, "
         f"at most {result['peak_mb']:.0f} MB of memory\n"
-        f"installed with everything it needs: {result['installed_mb']:.0f} MB"
+        f"installed with everything it needs: {result['installed_mb']:.0f} MB, and "
+        f"{result['bytecode_mb']:.0f} MB of bytecode caches"
     )
