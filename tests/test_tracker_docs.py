@@ -29,6 +29,13 @@ WORDS = Dialogue(
 )
 
 
+def test_the_readmes_lines_run_on_the_shipped_model() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("```", "")
+    test = doctest.DocTestParser().get_doctest(text, {}, "README.md", "README.md", 0)
+    assert len(test.examples) >= 5
+    assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+
+
 def test_the_examples_of_the_tracker_run(monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = Tracker(GoldPredictor(Schema.multiwoz(), [WORDS]))
     monkeypatch.setattr(Tracker, "from_pretrained", lambda: tracker)

@@ -145,14 +145,15 @@ def _check_slots(dialogues: tuple[Dialogue, ...], schema: Schema, *, skip_unknow
 
 
 def with_text_rules(settings: Settings, schema: Schema, start_from: str | None = None) -> Settings:
-    """Unless they were chosen, the text rules are those of the model to go on from, or MultiWOZ's for MultiWOZ only:
-    they would take the hyphens out of other people's values."""
+    """Unless they were chosen, the text rules are those of the model to go on from where it knows the same slots, or
+    MultiWOZ's for MultiWOZ only: they would take the hyphens out of other people's values."""
     from somdst.cli.data_parts import normalisation_for
     from somdst.folder import ModelFolder
 
     if "normalisation" in settings.model_fields_set:
         return settings
-    rules = ModelFolder.open(start_from).config.normalisation if start_from else normalisation_for(schema)
+    start = ModelFolder.open(start_from) if start_from else None
+    rules = start.config.normalisation if start and start.schema == schema else normalisation_for(schema)
     return settings.model_copy(update={"normalisation": rules})
 
 
