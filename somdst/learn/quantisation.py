@@ -1,15 +1,17 @@
 """Products in int8: every matrix of a float32 graph becomes int8 with a scale a column, activations are quantised as
 they come (dynamic quantisation).
 
-The encoder, which runs one turn at a time, gives an activation one scale, in ONNX Runtime's fused operator. The decoder
-runs the slots of many turns at once, and gives each row its own scale, so that a slot's value does not depend on the
-others in its batch. There the left side of a product is unsigned with the zero at 128, the right side signed: only for
+The encoder, which runs one turn at a time, gives most activations one scale, in ONNX Runtime's fused operator; those in
+the middle of a feed-forward layer have the widest range, and get a scale a row. The decoder runs the slots of many
+turns at once, and always gives each row its own scale, so that a slot's value does not depend on the others in its
+batch. There the left side of a product is unsigned with the zero at 128, the right side signed: only for
 that pair is there a fast kernel. The word embeddings [V, D] are stored once for both graphs; the vocabulary product
 needs their transpose, which ONNX Runtime makes when it opens the graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +35,9 @@ class Quantiser:
     """The word embeddings [V, D]; wherever the graph has them, or their transpose, it points to the shared file."""
     shared: str
     """Name of the file with the embeddings, relative to the graph's."""
-    by_row: bool
-    """Activations get a scale a row; else one a tensor, in a single fused operator that is several times faster."""
+    by_row: Callable[[tuple[int, ...]], bool]
+    """Whether the activations of a product with a matrix of this shape get a scale a row; else they get one in all, in
+    a single fused operator, which is faster."""
     _nodes: list[onnx.NodeProto] = field(default_factory=list)
     _new: list[TensorProto] = field(default_factory=list)
     _rows: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -51,8 +54,7 @@ class Quantiser:
         rows = {name for name, matrix in matrices.items() if np.array_equal(matrix, self.table)}
         columns = {name for name, matrix in matrices.items() if np.array_equal(matrix, self.table.T)}
         self._share()
-        if not self.by_row:
-            self._find_biases()
+        self._find_biases()
         for node in graph.node:
             weight = matrices.get(node.input[1]) if node.op_type == "MatMul" else None
             if node.op_type == "Gather" and node.input[0] in rows:
@@ -144,7 +146,7 @@ class Quantiser:
 
     def _product(self, node: onnx.NodeProto, matrix: str, columns: str, shape: tuple[int, ...]) -> None:
         activation, out = node.input[0], node.output[0]
-        if not self.by_row:
+        if not self.by_row(shape):
             inputs = [activation, matrix, columns]
             if (sum_ := self._biased.get(out)) is not None:
                 inputs += ["", next(name for name in sum_.input if name != out)]
