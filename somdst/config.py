@@ -15,25 +15,32 @@ Layout = Literal["paper", "compact"]
 Normalisation = Literal["multiwoz", "lowercase"]
 
 
-class ModelConfig(BaseModel):
+class Design(BaseModel):
+    """What is chosen before a model is trained, and stays with it."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format_version: int = Field(default=FORMAT_VERSION, description="version of the folder's layout")
-    name: str = Field(default="somdst", description="names the model in logs and audit trails")
-    encoder: str = Field(default="minilm", description="where the encoder's first weights came from")
-    layout: Layout = Field(default="compact", description="how a turn becomes tokens: as in the paper, or half as long")
-    operation_set: str = Field(default="4", description="the operations to choose from: 4, 2, 6, 3-without-delete ...")
-    normalisation: Normalisation = Field(default="multiwoz", description="the text rules applied to every utterance")
+    name: str = Field(default="somdst", description="Name of the model in logs and audit trails.")
+    encoder: str = Field(default="minilm", description="Encoder to start from: a hub name, a folder, minilm or tiny.")
+    layout: Layout = Field(default="compact", description="How a turn becomes tokens: paper, or compact, half as long.")
+    operation_set: str = Field(default="4", description="Operations: 4, 2, 3-without-delete, 3-without-dontcare, 6.")
+    normalisation: Normalisation = Field(default="multiwoz", description="Text rules: multiwoz or lowercase.")
     max_length: int = Field(
-        default=352, ge=16, description="longest input in word pieces; the oldest text is cut first"
+        default=352, ge=16, description="Longest input in word pieces; the oldest text is cut first."
     )
-    max_value_length: int = Field(default=16, ge=1, description="most word pieces of a generated value")
-    history: int = Field(default=1, ge=0, description="how many turns before the current one are read")
-    scaled_logits: bool = Field(default=True, description="learned scales on the copy and vocabulary logits")
+    max_value_length: int = Field(default=16, ge=2, description="Most word pieces of a value, its end included.")
+    history: int = Field(default=1, ge=0, description="Turns before the current one that are read.")
+    scaled_logits: bool = Field(
+        default=True, description="Learned scales on copy and vocabulary logits, gate towards copying."
+    )
     lexicon_cutoff: float = Field(
-        default=0.0, ge=0, le=1, description="how near a value must be to a known one to become it; 0 never"
+        default=0.0, ge=0, le=1, description="How near a value must be to a known one to become it; 0 never."
     )
-    temperature: float = Field(default=1.0, gt=0, description="softens the operation probabilities; fitted on dev")
+
+
+class ModelConfig(Design):
+    format_version: int = Field(default=FORMAT_VERSION, description="Version of the folder's layout.")
+    temperature: float = Field(default=1.0, gt=0, description="Softens the operation probabilities; fitted on dev.")
     pending_threshold: float = Field(
-        default=0.0, ge=0, le=1, description="writes less probable than this are held back"
+        default=0.0, ge=0, le=1, description="Writes less probable than this are held back."
     )

@@ -10,36 +10,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from somdst.config import Layout, ModelConfig, Normalisation
+from somdst.config import Design, ModelConfig
 from somdst.errors import InputError, StateError, did_you_mean
 from somdst.operations import OperationSet
 
 Precision = Literal["bf16", "fp32"]
 
 
-class Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    # The model: these go into its config.json.
-    name: str = Field(default="somdst", description="Name of the model in logs and audit trails.")
-    encoder: str = Field(default="minilm", description="Encoder to start from: a hub name, a folder, minilm or tiny.")
-    layout: Layout = Field(default="compact", description="How a turn becomes tokens: paper, or compact, half as long.")
-    operation_set: str = Field(default="4", description="Operations: 4, 2, 3-without-delete, 3-without-dontcare, 6.")
-    normalisation: Normalisation = Field(default="multiwoz", description="Text rules: multiwoz or lowercase.")
-    max_length: int = Field(
-        default=352, ge=16, description="Longest input in word pieces; the oldest text is cut first."
-    )
-    max_value_length: int = Field(default=16, ge=2, description="Most word pieces of a value, its end included.")
-    history: int = Field(default=1, ge=0, description="Turns before the current one that are read.")
-    scaled_logits: bool = Field(
-        default=True, description="Learned scales on copy and vocabulary logits, gate towards copying."
-    )
-
-    lexicon_cutoff: float = Field(
-        default=0.0, ge=0, le=1, description="How near a value must be to a known one to become it; 0 never."
-    )
+class Settings(Design):
+    """A model's design, which goes into its config.json, and how it is trained."""
 
     # The loop.
     epochs: float = Field(
@@ -101,8 +82,7 @@ class Settings(BaseModel):
     checkpoint_minutes: float = Field(default=10.0, gt=0, le=10, description="Minutes between two checkpoints.")
 
     def model(self) -> ModelConfig:
-        shared = ModelConfig.model_fields.keys() & Settings.model_fields.keys()
-        return ModelConfig.model_validate({key: getattr(self, key) for key in shared})
+        return ModelConfig.model_validate({key: getattr(self, key) for key in Design.model_fields})
 
 
 PRESETS: dict[str, dict[str, Any]] = {
