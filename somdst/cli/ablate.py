@@ -52,22 +52,13 @@ class Task:
 
 
 def ablate(
-    corpus: Annotated[
-        str, typer.Argument(metavar="CORPUS", help="Labelled dialogues: a file, a folder, or synthetic.")
-    ],
+    corpus: training.CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs, one for each operation set.")],
     dev: Annotated[str | None, typer.Option("--dev", help="Dialogues to compare on.", show_default=False)] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option("--schema", help="Schema of the slots; default: the corpus's own.", show_default=False),
-    ] = None,
-    preset: Annotated[
-        str, typer.Option("--preset", help="cpu: fast on two cores; paper: the paper's constants.")
-    ] = "cpu",
-    config: Annotated[
-        Path | None, typer.Option("--config", help="YAML file with settings.", show_default=False)
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Only the first dialogues; 0 takes all.")] = 0,
+    schema: training.SchemaOption = None,
+    preset: training.PresetOption = "cpu",
+    config: training.ConfigOption = None,
+    limit: training.LimitOption = 0,
     sets: Annotated[str, typer.Option("--sets", help="Operation sets to compare.")] = ",".join(OPERATION_SETS),
     minutes: Annotated[
         float | None,

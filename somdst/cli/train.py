@@ -22,29 +22,31 @@ if TYPE_CHECKING:
     from somdst.state import State
 
 
+CorpusArgument = Annotated[
+    str, typer.Argument(metavar="CORPUS", help="Labelled dialogues: a file, a folder, or synthetic.")
+]
+SchemaOption = Annotated[
+    Path | None, typer.Option("--schema", help="Schema of the slots; default: the corpus's own.", show_default=False)
+]
+PresetOption = Annotated[str, typer.Option("--preset", help="cpu: fast on two cores; paper: the paper's constants.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML file with settings.", show_default=False)]
+LimitOption = Annotated[int, typer.Option("--limit", min=0, help="Only the first dialogues; 0 takes all.")]
+
+
 def train(
-    corpus: Annotated[
-        str, typer.Argument(metavar="CORPUS", help="Labelled dialogues: a file, a folder, or synthetic.")
-    ],
+    corpus: CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The run's folder. A run that was stopped goes on there.")],
     dev: Annotated[
         str | None, typer.Option("--dev", help="Dialogues to choose the best model by.", show_default=False)
     ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option("--schema", help="Schema of the slots; default: the corpus's own.", show_default=False),
-    ] = None,
+    schema: SchemaOption = None,
     start_from: Annotated[
         str | None,
         typer.Option("--from", help="Go on from a trained model: a folder, or default.", show_default=False),
     ] = None,
-    preset: Annotated[
-        str, typer.Option("--preset", help="cpu: fast on two cores; paper: the paper's constants.")
-    ] = "cpu",
-    config: Annotated[
-        Path | None, typer.Option("--config", help="YAML file with settings.", show_default=False)
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Only the first dialogues; 0 takes all.")] = 0,
+    preset: PresetOption = "cpu",
+    config: ConfigOption = None,
+    limit: LimitOption = 0,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown-slots", help="Leave out slots that are not in --schema.")
     ] = False,
