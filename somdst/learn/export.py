@@ -34,7 +34,7 @@ def export(
     if "int8" in precisions:
         table = model.operation_predictor.word_embeddings.weight.detach().numpy()
         write_whole(out / EMBEDDINGS, lambda stream: stream.write(quantise_rows(table)[0].tobytes()))
-        by_row = {"encoder": lambda shape: shape[0] > shape[1], "decoder": lambda shape: True}
+        by_row = {"encoder": lambda shape: shape[0] != shape[1], "decoder": lambda shape: True}
         for name, graph in graphs.items():  # rewritten in place, so they come last
             written.append(_write(out / f"{name}.int8.onnx", Quantiser(graph, table, EMBEDDINGS, by_row[name]).run()))
         written.append(out / EMBEDDINGS)

@@ -1,8 +1,8 @@
 """Products in int8: every matrix of a float32 graph becomes int8 with a scale a column, activations are quantised as
 they come (dynamic quantisation).
 
-The encoder, which runs one turn at a time, gives most activations one scale, in ONNX Runtime's fused operator; those in
-the middle of a feed-forward layer have the widest range, and get a scale a row. The decoder runs the slots of many
+The encoder, which runs one turn at a time, gives most activations one scale, in ONNX Runtime's fused operator; those of
+the feed-forward layers have the widest range, and get a scale a row. The decoder runs the slots of many
 turns at once, and always gives each row its own scale, so that a slot's value does not depend on the others in its
 batch. There the left side of a product is unsigned with the zero at 128, the right side signed: only for
 that pair is there a fast kernel. The word embeddings [V, D] are stored once for both graphs; the vocabulary product
