@@ -23,20 +23,12 @@ def bulk(
     """
     from somdst.bench.bulk import WAYS, measure_bulk
     from somdst.bulk.annotating import Pretrained
-    from somdst.cli.data_parts import notices
-    from somdst.cli.measuring import print_tables
+    from somdst.cli.measuring import print_tables, rates_status
     from somdst.corpora import open_corpus
     from somdst.evaluate.tables import Table
 
     dialogues = open_corpus(corpus).dialogues[:limit]
-    done = 0
-    with notices.status("measuring") as status:
-
-        def show(way: str, rate: float) -> None:
-            nonlocal done
-            done += 1
-            status.update(f"measured {done} of {repeats * len(WAYS)}: {way.replace('_', ' ')} {rate:.0f} turns/s")
-
+    with rates_status(repeats * len(WAYS)) as show:
         rates = measure_bulk(Pretrained(model), dialogues, repeats=repeats, progress=show)
     alone = rates["one_at_a_time"]
     if as_json:

@@ -29,19 +29,12 @@ def train(
     Example: `somdst bench train multiwoz-2.1/train.jsonl.xz`
     """
     from somdst.bench.train import VARIANTS, measure_training
-    from somdst.cli.data_parts import notices
+    from somdst.cli.measuring import rates_status
     from somdst.cli.train import read_corpora, require_torch
 
     require_torch()
     dialogues, _, slots = read_corpora(corpus, None, schema, 0)
-    done = 0
-    with notices.status("measuring") as status:
-
-        def show(variant: str, rate: float) -> None:
-            nonlocal done
-            done += 1
-            status.update(f"measured {done} of {repeats * len(VARIANTS)}: {variant} {rate:.1f} turns/s")
-
+    with rates_status(repeats * len(VARIANTS)) as show:
         rates = measure_training(dialogues, slots, encoder=encoder, steps=steps, repeats=repeats, progress=show)
     if as_json:
         told = {"corpus": corpus, "encoder": encoder, "steps": steps, "repeats": repeats}

@@ -37,6 +37,22 @@ BatchOption = Annotated[int, typer.Option("--batch-size", min=1, help="Dialogues
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")]
 
 
+@contextmanager
+def rates_status(total: int) -> Iterator[Callable[[str, float], None]]:
+    """A line on stderr that counts measurements; call what it gives with the name and the turns a second of each."""
+    from somdst.cli.data_parts import notices
+
+    done = 0
+    with notices.status("measuring") as status:
+
+        def show(name: str, rate: float) -> None:
+            nonlocal done
+            done += 1
+            status.update(f"measured {done} of {total}: {name.replace('_', ' ')} {rate:.1f} turns/s")
+
+        yield show
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A model, and the dialogues to measure it with."""
