@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from databases import database, postgres  # noqa: F401
 
+# Some virtual machines announce matrix instructions that do not work (`learn/machine.py`); tests do without them.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
 
 @pytest.fixture(scope="session")
 def data() -> Path:

@@ -341,3 +341,23 @@ def test_every_operation_set_is_learned_from(operation_set: str) -> None:
     assert model(batch).total.isfinite()
     assert model.encode(batch).operations.shape[-1] == int(operation_set[0])
     assert batch.operations is not None and batch.operations.max() < int(operation_set[0])
+
+
+@KINDS
+def test_mixed_precision_is_near_the_whole_one(layout: str) -> None:
+    """The encoder runs in bfloat16 throughout; its weights, and their gradients, stay float32."""
+    model, text = tiny.model(layout=layout)
+    batch = batch_of(text)
+    whole = model(batch)
+    whole.total.backward()
+    gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = model(batch)
+        assert model.encode(batch).tokens.dtype is torch.bfloat16
+    mixed.total.backward()
+    assert mixed.total.item() == pytest.approx(whole.total.item(), rel=0.02)
+    for name, parameter in model.named_parameters():
+        expected = gradients[name]
+        assert parameter.grad.dtype is torch.float32
+        assert (parameter.grad - expected).norm() <= 0.1 * expected.norm() + 1e-3, name

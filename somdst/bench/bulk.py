@@ -1,8 +1,8 @@
 """How much faster many dialogues are together than one turn at a time: evaluation, and annotating on all cores.
 
-The three do the same work, the same dialogues on their own predicted states, and take turns, so that whatever else the
+All do the same work, the same dialogues on their own predicted states, and take turns, so that whatever else the
 machine does meets all of them. The model is opened before the clock starts; annotating starts its processes within it,
-as its users do.
+as its users do. The same weights in torch, turn by turn, are how a training script without a runtime would evaluate.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from somdst.bulk.local import annotate_all
 from somdst.conversation import Conversation
 from somdst.dialogue import Dialogue
 from somdst.evaluate.run import run
+from somdst.prediction import Predictor
 from somdst.tracker import Tracker
 
-Way = Literal["one_at_a_time", "evaluate", "annotate"]
+Way = Literal["one_at_a_time", "evaluate", "annotate", "torch_one_at_a_time"]
 WAYS: tuple[Way, ...] = get_args(Way)
 
 
@@ -28,6 +29,7 @@ def measure_bulk(
     dialogues: Sequence[Dialogue],
     *,
     repeats: int,
+    torch: Predictor | None = None,
     progress: Callable[[Way, float], None] = lambda way, rate: None,
 ) -> dict[Way, float]:
     """Turns a second, the median of the repeats. `progress` hears of each measurement."""
@@ -37,8 +39,10 @@ def measure_bulk(
         "evaluate": lambda: run(tracker.predictor, dialogues),
         "annotate": lambda: list(annotate_all(opener, dialogues)),
     }
+    if torch is not None:
+        ways["torch_one_at_a_time"] = lambda: run(torch, dialogues, batch_size=1)
     turns = sum(len(dialogue.turns) for dialogue in dialogues)
-    rates: dict[Way, list[float]] = {way: [] for way in WAYS}
+    rates: dict[Way, list[float]] = {way: [] for way in ways}
     _one_at_a_time(tracker, dialogues[:2])  # warm up
     for _ in range(repeats):
         for way, work in ways.items():

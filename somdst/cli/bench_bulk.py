@@ -15,6 +15,9 @@ def bulk(
     model: Annotated[str, typer.Option(help="A model's folder, or `default`.")] = "default",
     limit: Annotated[int, typer.Option(min=1, help="Only the first dialogues, this many.")] = 150,
     repeats: Annotated[int, typer.Option(min=1, help="How often each way is measured; the median counts.")] = 3,
+    with_torch: Annotated[
+        bool, typer.Option("--torch", help="Also the same weights in torch, one turn at a time.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")] = False,
 ) -> None:
     """Turns a second of evaluation and of annotating, against one turn at a time, on all cores.
@@ -24,12 +27,14 @@ def bulk(
     from somdst.bench.bulk import WAYS, measure_bulk
     from somdst.bulk.annotating import Pretrained
     from somdst.cli.measuring import print_tables, rates_status
+    from somdst.cli.open_model import open_predictor
     from somdst.corpora import open_corpus
     from somdst.evaluate.tables import Table
 
     dialogues = open_corpus(corpus).dialogues[:limit]
-    with rates_status(repeats * len(WAYS)) as show:
-        rates = measure_bulk(Pretrained(model), dialogues, repeats=repeats, progress=show)
+    torch = open_predictor(model, engine="torch") if with_torch else None
+    with rates_status(repeats * (len(WAYS) - (torch is None))) as show:
+        rates = measure_bulk(Pretrained(model), dialogues, repeats=repeats, torch=torch, progress=show)
     alone = rates["one_at_a_time"]
     if as_json:
         told = {"corpus": corpus, "model": model, "turns": sum(len(dialogue.turns) for dialogue in dialogues)}

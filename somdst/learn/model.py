@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,17 @@ class Generated(NamedTuple):
     positions: Tensor  # [U, K] where the copy attention looked most
 
 
+class Normalisation(nn.LayerNorm):
+    """The encoder's, in two steps in a lower precision: in one, a CPU adds up the gradients of its weights in bfloat16
+    and is a tenth off; the gradient of a product is summed in float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.weight.dtype is torch.float32:
+            return super().forward(x)
+        normalised = F.layer_norm(x.to(self.weight.dtype), self.normalized_shape, eps=self.eps)
+        return torch.addcmul(self.bias, normalised, self.weight)
+
+
 class StateOperationPredictor(nn.Module):
     """Section 3.1: encode the turn with the memory, choose an operation a slot."""
 
@@ -82,6 +94,9 @@ class StateOperationPredictor(nn.Module):
     def __init__(self, encoder: Any, options: ModelOptions) -> None:
         super().__init__()
         self.encoder = encoder  # of transformers, which has no types
+        for module in encoder.modules():
+            if type(module) is nn.LayerNorm:
+                module.__class__ = Normalisation
         width: int = encoder.config.hidden_size
         self.has_segments = getattr(encoder.config, "type_vocab_size", 0) > 1
         self.W_pool = nn.Linear(width, width)
@@ -118,10 +133,23 @@ class StateOperationPredictor(nn.Module):
         bias = torch.zeros(batch.mask.shape, dtype=embedded.dtype, device=embedded.device)
         bias = bias.masked_fill(~batch.mask, torch.finfo(torch.float16).min)[:, None, None, :]
         segments = {"token_type_ids": batch.segments} if self.has_segments else {}
-        H = self.encoder(inputs_embeds=embedded, attention_mask=bias, **segments).last_hidden_state  # [B, T, D]
+        H = self._run(inputs_embeds=embedded, attention_mask=bias, **segments)  # [B, T, D]
         h_X = torch.tanh(self.W_pool(H[:, 0]))  # [B, D]
         h_slots = H.gather(1, batch.slots.unsqueeze(-1).expand(-1, -1, H.shape[-1]))  # [B, J, D]
         return Encoded(H, h_X, h_slots, self.W_opr(self.dropout(h_slots)), self.W_dom(self.dropout(h_X)))
+
+    def _run(self, **inputs: Tensor) -> Tensor:
+        """The encoder's last layer. In mixed precision all of the encoder runs in the lower one, sums and
+        normalisations too: casting to and fro around each product costs a quarter of a step."""
+        device = inputs["inputs_embeds"].device.type
+        if not torch.is_autocast_enabled(device):
+            return self.encoder(**inputs).last_hidden_state
+        lower = torch.get_autocast_dtype(device)
+        kept = ("embeddings.word", "embeddings.position", "embeddings.token_type")  # their gradients are sums, too
+        weights = {n: p.to(lower) for n, p in self.encoder.named_parameters() if not n.startswith(kept)}
+        inputs["attention_mask"] = inputs["attention_mask"].to(lower)
+        with torch.autocast(device, enabled=False):
+            return functional_call(self.encoder, weights, kwargs=inputs).last_hidden_state
 
 
 class SlotValueGenerator(nn.Module):
