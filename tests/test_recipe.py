@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="the recipe is a shell script")
-def test_three_runs_and_the_models_own_mistakes(tmp_path: Path) -> None:
+def test_four_runs_and_the_models_own_mistakes(tmp_path: Path) -> None:
     train, dev, out = tmp_path / "train.jsonl", tmp_path / "dev.jsonl", tmp_path / "out"
     write_dialogues(train, synthetic_dialogues(dialogues=8, seed=1))
     write_dialogues(dev, synthetic_dialogues(dialogues=2, seed=2))
@@ -30,9 +30,10 @@ def test_three_runs_and_the_models_own_mistakes(tmp_path: Path) -> None:
     command = [ROOT / "scripts" / "recipe", train, dev, out, "--encoder", "tiny", "--precision", "fp32"]
     done = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert {run.id for run in load(out / "own.jsonl").runs} == {
-        f"{d.id}" for d in synthetic_dialogues(dialogues=8, seed=1)
-    }
-    saved = load_checkpoint(out / "three")
-    assert saved is not None and saved["settings"]["own_states"] == str(out / "own.jsonl")
-    assert [ModelFolder.open(out / name).config.history for name in ("one", "two", "three")] == [1, 5, 5]
+    dialogues = {dialogue.id for dialogue in synthetic_dialogues(dialogues=8, seed=1)}
+    for run, before in (("three", "two"), ("four", "three")):
+        own, saved = out / f"own-{before}.jsonl", load_checkpoint(out / run)
+        assert {found.id for found in load(own).runs} == dialogues
+        assert saved is not None and saved["settings"]["own_states"] == str(own)
+    runs = ("one", "two", "three", "four")
+    assert [ModelFolder.open(out / name).config.history for name in runs] == [1, 5, 5, 5]

@@ -66,6 +66,7 @@ class Service:
             self._step_many,
             name="model",
             max_batch=size,
+            lanes=2 if size > 1 else 1,
             wait=settings.batch_wait if size > 1 else 0.0,
             crowd=lambda: self.under_way,
             seen=self.metrics.batches.observe,
