@@ -269,11 +269,11 @@ class RemoteConversation:
         return self._write("unpin", {"slots": slots, "source": source, "version": version})
 
     def confirm(self, *slots: str, source: By = "api", version: int | None = None) -> Answer:
-        """Make pending writes."""
+        """Make the pending writes of these slots; of all, where none is named."""
         return self._write("confirm", {"slots": slots, "source": source, "version": version})
 
     def reject(self, *slots: str, source: By = "api", version: int | None = None) -> Answer:
-        """Drop pending writes."""
+        """Drop the pending writes of these slots; of all, where none is named."""
         return self._write("reject", {"slots": slots, "source": source, "version": version})
 
     def undo(self, *, source: By = "api", version: int | None = None) -> Answer:

@@ -1,8 +1,9 @@
 """A model is a folder: this opens one, and says in one sentence what is wrong with it where it cannot.
 
     config.json  schema.json  tokenizer.json  values.json  metrics.json  README.md
-    model.safetensors                 to go on training
+    model.safetensors, encoder.json   to go on training
     encoder.int8.onnx, decoder.int8.onnx, and the same with float32: to run
+    embeddings.int8.bin               word embeddings, where weights and int8 graphs share them
 
 `default` is the model that ships with the package. Reading weights is the engines' concern.
 """
@@ -22,6 +23,7 @@ from tokenizers import Tokenizer
 from somdst.config import FORMAT_VERSION, ModelConfig
 from somdst.encoding import Encoder
 from somdst.errors import ModelError, SchemaError, StateError
+from somdst.lexicon import FILE as LEXICON
 from somdst.lexicon import Lexicon
 from somdst.operations import OperationSet
 from somdst.schema import Schema
@@ -74,6 +76,13 @@ class ModelFolder:
             raise ModelError(f"{path} {state}: the model's folder is incomplete, fetch or export the model anew.")
         return path
 
+    def link_text(self, other: Path) -> None:
+        """Links in another folder to all that turns text into numbers and back, so that graphs can be tried there."""
+        for name in ("config.json", "schema.json", "tokenizer.json"):
+            (other / name).symlink_to(self.file(name).resolve())
+        if (self.path / LEXICON).exists():
+            (other / LEXICON).symlink_to((self.path / LEXICON).resolve())
+
     def metrics(self) -> dict[str, Any]:
         """What was measured of this model; empty where nothing was."""
         path = self.path / "metrics.json"
@@ -83,12 +92,13 @@ class ModelFolder:
             raise ModelError(f"{path} is not valid JSON: {error}.") from error
         return found if isinstance(found, dict) else {}
 
-    def model_id(self, weights: str) -> str:
-        """The model's name and the beginning of a hash of its weights: two models never share it."""
+    def model_id(self, *weights: str) -> str:
+        """The model's name and the beginning of a hash of these files: two models hardly ever share it."""
         digest = hashlib.blake2b(digest_size=4)
-        with self.file(weights).open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
+        for name in weights:
+            with self.file(name).open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
         return f"{self.config.name}-{digest.hexdigest()}"
 
 

@@ -29,7 +29,7 @@ Precision = Literal["int8", "float32"]
 
 class Runtime(ModelPredictor):
     def __init__(self, folder: ModelFolder, *, precision: str = "int8", threads: int | None = None) -> None:
-        model_id = folder.model_id(f"encoder.{precision}.onnx")
+        model_id = folder.model_id(f"encoder.{precision}.onnx", f"decoder.{precision}.onnx")
         super().__init__(folder.encoder(), model_id=model_id, lexicon=folder.lexicon())
         self.precision, self.folder = precision, folder
         self.threads = threads or cores()

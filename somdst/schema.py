@@ -153,8 +153,8 @@ class Schema(Mapping[str, Slot]):
 
 
 def _names(domain: str, names: object) -> Mapping[Any, object]:
-    if isinstance(names, list):  # a plain list of slot names is enough for a first draft
-        return dict.fromkeys(names)
+    if names and isinstance(names, list) and all(isinstance(name, (str, int, float)) for name in names):
+        return dict.fromkeys(names)  # a plain list of slot names is enough for a first draft
     if not isinstance(names, Mapping) or not names:
         raise SchemaError(f'The domain "{domain}" needs at least one slot, written as `{domain}: {{name: }}`.')
     return names

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_TEXT", "MAX_VALUE", "Conversation", "Result", "Tracker", "check_turn"]
 
+PRECISIONS = ("int8", "float32")
+"""Of the graphs that a model is exported to."""
 MAX_TEXT = 20_000
 """Longest utterance in characters. A model reads a few hundred words; far more than that is no utterance."""
 MAX_VALUE = 500
@@ -197,7 +199,9 @@ class Tracker:
 
 
 def _open_predictor(folder: ModelFolder, *, precision: str, threads: int | None) -> Predictor:
-    exported = (folder.path / f"encoder.{precision}.onnx").exists()
+    if precision not in PRECISIONS:
+        raise InputError(f'There is no precision "{precision}"; there are {", ".join(PRECISIONS)}.')
+    exported = any(folder.path.glob("encoder.*.onnx"))
     if not exported and (folder.path / "model.safetensors").exists() and find_spec("torch") is not None:
         from somdst.learn.predictor import TorchPredictor
 

@@ -96,7 +96,6 @@ def test_a_table_renders_everywhere() -> None:
     html = table.to_html()
     assert "&lt;i&gt;" in html and "note &amp; so on" in html and "ours" not in html
     assert '<tr class="ours">' in Table("t", "T", ("a",), (("this model",),)).to_html()
-    assert table.to_json() == [{"name": "this model | x", "count": 1234}, {"name": "<i>", "count": None}]
     assert shown(2.0) == "2.00"
 
 

@@ -35,5 +35,6 @@ def test_four_runs_and_the_models_own_mistakes(tmp_path: Path) -> None:
         own, saved = out / f"own-{before}.jsonl", load_checkpoint(out / run)
         assert {found.id for found in load(own).runs} == dialogues
         assert saved is not None and saved["settings"]["own_states"] == str(own)
+    assert "--encoder tiny" in (out / "four" / "recipe.md").read_text()
     runs = ("one", "two", "three", "four")
     assert [ModelFolder.open(out / name).config.history for name in runs] == [1, 5, 5, 5]

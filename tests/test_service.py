@@ -52,7 +52,7 @@ def test_a_conversation_from_start_to_end(client: Client) -> None:
     assert "hotel area north"[change.evidence.start : change.evidence.end] == "north"
     assert answer.pending[0].question == "Did you mean 4 for the hotel stars?"
     assert answer.entry.model == "rules"
-    assert conversation.confirm("hotel-stars").state == State({"hotel-area": "north", "hotel-stars": "4"})
+    assert conversation.confirm().state == State({"hotel-area": "north", "hotel-stars": "4"})
     assert conversation.correct("hotel-area", "east", pin=True).pinned == {"hotel-area"}
     refused = conversation.update("any hotel area")
     assert refused.state["hotel-area"] == "east"

@@ -215,7 +215,8 @@ def test_methods_and_addresses_that_are_none(web: httpx.Client) -> None:
 def test_other_hosts_and_sites_are_kept_out(web: httpx.Client) -> None:
     for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80"):
         sentence(web.get("/v1/conversations", headers={"host": host}), 421)
-    assert web.get("/v1/conversations", headers={"host": "localhost:9999"}).status_code == 200
+    for host in ("localhost:9999", "127.0.0.2:80", "[::1]:8000"):
+        assert web.get("/v1/conversations", headers={"host": host}).status_code == 200
     cross = {"sec-fetch-site": "cross-site", "origin": "https://evil.example"}
     sentence(web.post("/v1/conversations", headers=cross), 403)
     assert "access-control-allow-origin" not in web.get("/v1/conversations", headers=cross).headers
@@ -252,12 +253,12 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
 
 def test_keys(tmp_path: Path) -> None:
     path = tmp_path / "keys"
-    path.write_text("# comment\nacme: 0123456789abcdef  # the old one\nacme:fedcba9876543210\n\nzoo:aaaaaaaaaaaaaaaa\n")
+    path.write_text("# comment\nacme: 0123456789abcdef  # the old one\nacme:fedcba9876543210\n\nzoo:aaaaaaaaaaaa#aaa\n")
     keys = load_keys(path, {})
     assert keys is not None
     assert len(keys) == 3
     assert keys.tenant("0123456789abcdef") == keys.tenant("fedcba9876543210") == "acme"
-    assert keys.tenant("aaaaaaaaaaaaaaaa") == "zoo"
+    assert keys.tenant("aaaaaaaaaaaa#aaa") == "zoo"  # not a comment
     assert keys.tenant("") is None
     assert keys.tenant("0123456789abcdeF") is None
     assert "0123" not in repr(keys)

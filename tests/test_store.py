@@ -252,7 +252,9 @@ def test_expiry(database: str) -> None:
     assert isinstance(refused, NotFound)
     assert store.expire() == 1
     assert [record.id for record in store.page("a").records] == [used.id]
+    assert [dialogue.id for dialogue in export(store, every=True)] == [used.id]
     clock.now += 8 * 24 * 3600
+    assert list(export(store, every=True)) == []  # gone for everybody, though not erased yet
     assert store.expire() == 1
     with store.database.read() as connection:
         for table in ("conversations", "entries", "idempotency_keys"):

@@ -349,7 +349,7 @@ def test_the_starters_commands_exist() -> None:
         assert {word for word in words if word.startswith("--")} <= options
 
 
-def test_models(run: Run, tmp_path: Path) -> None:
+def test_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from somdst.config import ModelConfig
 
     folder = tmp_path / "runs" / "first"
@@ -369,5 +369,6 @@ def test_models(run: Run, tmp_path: Path) -> None:
     assert (first["slots"], first["dev_joint_goal_accuracy"], first["engines"]) == (30, 51.25, ["torch"])
     assert first["megabytes"] == pytest.approx(0.3, abs=0.1)
     (tmp_path / "empty").mkdir()
+    monkeypatch.setattr("somdst.folder.shipped_path", lambda: tmp_path / "absent")
     code, out, err = run("models", tmp_path / "empty")
-    assert code == 0 and ("No model was found" in err or "default" in out)
+    assert code == 0 and "No model was found" in err and not out

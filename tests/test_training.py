@@ -18,6 +18,8 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file  # noqa: E402
 
+from somdst.cli.train import read_corpora  # noqa: E402
+from somdst.corpora import open_corpus  # noqa: E402
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues  # noqa: E402
 from somdst.encoding import Encoder  # noqa: E402
 from somdst.errors import InputError, ModelError  # noqa: E402
@@ -25,7 +27,7 @@ from somdst.evaluate.metrics import joint_goal_accuracy  # noqa: E402
 from somdst.evaluate.run import run  # noqa: E402
 from somdst.folder import ModelFolder  # noqa: E402
 from somdst.learn.batches import Batches, examples  # noqa: E402
-from somdst.learn.checkpoints import CHECKPOINT, PREVIOUS, WEIGHTS, load_checkpoint  # noqa: E402
+from somdst.learn.checkpoints import CHECKPOINT, PREVIOUS, WEIGHTS, load_checkpoint, save_model  # noqa: E402
 from somdst.learn.encoders import tiny_encoder, tiny_tokenizer  # noqa: E402
 from somdst.learn.journal import read_metrics  # noqa: E402
 from somdst.learn.model import SomDst  # noqa: E402
@@ -149,6 +151,22 @@ def test_what_a_run_leaves(learned: tuple[Path, Outcome, list[Progress]]) -> Non
 
 
 @pytest.mark.slow
+def test_a_whole_corpus_is_never_learned_from_whole() -> None:
+    """Where dev is named too: the corpus's own dev and test dialogues stay unseen."""
+    for dev in (None, "synthetic:20"):
+        learned, chosen, _ = read_corpora("synthetic:20", dev, None, 0)
+        assert learned == open_corpus("synthetic:20", split="train").dialogues
+        assert chosen == open_corpus("synthetic:20", split="dev").dialogues
+
+
+def test_new_weights_take_the_place_of_old_graphs(tmp_path: Path) -> None:
+    model, text = tiny.model()
+    save_model(tmp_path, model, text)
+    (tmp_path / "encoder.int8.onnx").write_bytes(b"old")
+    save_model(tmp_path, model, text)
+    assert not list(tmp_path.glob("*.onnx"))
+
+
 def test_a_finished_run_does_nothing_more(learned: tuple[Path, Outcome, list[Progress]]) -> None:
     out, outcome, _ = learned
     before = (out / CHECKPOINT).stat().st_mtime_ns

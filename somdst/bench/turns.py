@@ -107,8 +107,7 @@ def torch_variants(model: str, folder: Path) -> dict[str, Variant]:
     opened = ModelFolder.open(model)
     if not (opened.path / "encoder.float32.onnx").exists():
         export(opened, ("float32",), out=folder)
-        for name in ("config.json", "schema.json", "tokenizer.json"):
-            (folder / name).symlink_to(opened.file(name).resolve())
+        opened.link_text(folder)
         opened = ModelFolder.open(folder)
     released = ReleasedWay(opened.encoder())
     return {

@@ -50,7 +50,10 @@ class Pretrained:
 
         folder = ModelFolder.open(self.model).path
         files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())]
-        schema = Path(self.schema).read_text(encoding="utf-8") if self.schema else None
+        try:
+            schema = Path(self.schema).read_text(encoding="utf-8") if self.schema else None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"Cannot read the schema {self.schema}: {error}.") from error
         return json.dumps([str(folder.resolve()), files, schema, self.threshold, self.precision])
 
     def __call__(self, *, threads: int | None = None) -> Tracker:

@@ -129,16 +129,28 @@ def _check_source(source: str, *, keep_going: bool) -> Checked:
     path = Path(source)
     if "://" not in source and not path.exists():
         raise CorpusError(f"There is no file or folder {source}.")
+    if path.suffix == ".xz":
+        raise InputError(f"Ray cannot read {source}, which is packed with xz: unpack it, or leave out --engine ray.")
     if path.is_file() and path.suffix != ".parquet":
         return check_file(path, keep_going=keep_going)
     return Checked(0, 0, ())
 
 
 def _rows(ray: Any, source: str) -> Any:
-    folder = Path(source)
-    if source.endswith(".parquet") or (folder.is_dir() and any(folder.glob("*.parquet"))):
+    if source.endswith(".parquet") or _holds_parquet(source):
         return ray.data.read_parquet(source)
     return ray.data.read_text(source, drop_empty_lines=True)
+
+
+def _holds_parquet(source: str) -> bool:
+    """Whether this is a folder, here or in a bucket, with Parquet files in it."""
+    from pyarrow import fs
+
+    if "://" not in source:
+        return any(Path(source).glob("*.parquet"))
+    system, path = fs.FileSystem.from_uri(source)
+    files = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    return any(file.path.endswith(".parquet") for file in files)
 
 
 Counts = tuple[int, int, list[str]]

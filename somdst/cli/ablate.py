@@ -151,7 +151,8 @@ def _epochs_in(task: Task, minutes: float) -> float:
             report_every=PROBE_STEPS // 2,  # the first half warms up
             stop_after=PROBE_STEPS,
         )
-        probe.run()
+        if probe.run().step < PROBE_STEPS:
+            raise KeyboardInterrupt
     turns = sum(len(dialogue.turns) for dialogue in task.dialogues)
     epochs = round(60 * minutes * reports[-1].turns_per_second / turns, 3)
     training.note(f"{reports[-1].turns_per_second:.0f} turns a second: {epochs:g} epochs in {minutes:g} minutes")

@@ -29,7 +29,7 @@ def calibrate(
 
     Use dialogues that the model was not trained on, and another part to measure it with afterwards.
 
-    Example: `somdst calibrate runs/first/best multiwoz-2.1/dev.jsonl.xz`
+    Example: `somdst calibrate runs/first multiwoz-2.1/dev.jsonl.xz`
     """
     from somdst.evaluate import paper_tables
     from somdst.evaluate.calibration import calibrate as fit

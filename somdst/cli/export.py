@@ -83,8 +83,7 @@ def _compare(
     from somdst.learn.predictor import TorchPredictor
     from somdst.runtime import Runtime
 
-    for name in ("config.json", "schema.json", "tokenizer.json"):
-        (draft / name).symlink_to(folder.file(name).resolve())
+    folder.link_text(draft)
     torch = TorchPredictor.open(folder.path)
     opened = {precision: Runtime(ModelFolder.open(draft), precision=precision) for precision in precisions}
     bar = track(opened.items(), description="comparing with torch", console=Console(stderr=True))

@@ -66,7 +66,7 @@ def _found(folders: list[Path]) -> list[Path]:
 
 
 def _row(name: str, folder: ModelFolder) -> Row:
-    files = [file for file in folder.path.iterdir() if file.suffix in (".json", ".onnx", ".safetensors")]
+    files = [file for file in folder.path.iterdir() if file.suffix in (".json", ".onnx", ".bin", ".safetensors")]
     accuracy = folder.metrics().get("dev_joint_goal_accuracy")
     engines = [precision for precision in ("int8", "float32") if (folder.path / f"encoder.{precision}.onnx").exists()]
     if (folder.path / "model.safetensors").exists():

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from somdst.errors import InputError, ModelError, did_you_mean
 from somdst.prediction import Predictor
+from somdst.tracker import PRECISIONS
 
 ENGINES = ("onnx", "torch")
-PRECISIONS = ("int8", "float32")
 
 
-def open_predictor(
-    name: str = "default", *, engine: str = "onnx", precision: str = "int8", threads: int | None = None
-) -> Predictor:
-    """The model as a predictor. `precision` and `threads` are the ONNX runtime's; torch has its own."""
+def open_predictor(name: str = "default", *, engine: str = "onnx", precision: str = "int8") -> Predictor:
+    """The model as a predictor. `precision` is the ONNX runtime's; torch has its own."""
     _check("engine", engine, ENGINES)
     _check("precision", precision, PRECISIONS)
     if engine == "onnx":
         from somdst.runtime import Runtime
 
-        return Runtime.open(name, precision=precision, threads=threads)
+        return Runtime.open(name, precision=precision)
     try:
         from somdst.learn.predictor import TorchPredictor
     except ImportError as error:

@@ -113,21 +113,28 @@ def require_torch() -> None:
 def read_corpora(
     corpus: str, dev: str | None, schema: Path | None, limit: int, *, skip_unknown: bool = False
 ) -> tuple[tuple[Dialogue, ...], tuple[Dialogue, ...], Schema]:
+    from somdst.cli.data_parts import schema_for
     from somdst.corpora import open_corpus
-    from somdst.schema import Schema
 
-    splits = dev is None and (Path(corpus).is_dir() or corpus.endswith(".zip") or corpus.startswith("synthetic"))
-    opened = open_corpus(corpus, split="train" if splits else None)
-    chosen = open_corpus(dev or corpus, split=None if dev else "dev").dialogues if dev or splits else ()
+    opened = open_corpus(corpus, split="train" if _has_parts(corpus) else None)
+    looked_at = dev or (corpus if _has_parts(corpus) else None)
+    chosen = open_corpus(looked_at, split="dev" if _has_parts(looked_at) else None).dialogues if looked_at else ()
     for dropped in opened.dropped[:10]:
         note(f"left out: {dropped}")
-    found = Schema.load(schema) if schema else opened.schema or _guess_schema(opened.dialogues)
+    found = schema_for(str(schema) if schema else None, [opened])
     dialogues = opened.dialogues[: limit or None]
-    if not all(dialogue.labelled for dialogue in dialogues):
-        unlabelled = next(dialogue.id for dialogue in dialogues if not dialogue.labelled)
-        raise InputError(f"The dialogue {unlabelled} has turns without a state: training needs a state at every turn.")
+    for dialogue in (*dialogues, *chosen):
+        if not dialogue.labelled:
+            raise InputError(
+                f"The dialogue {dialogue.id} has turns without a state: training needs a state at every turn."
+            )
     _check_slots(dialogues, found, skip_unknown=skip_unknown or schema is None)
     return dialogues, chosen, found
+
+
+def _has_parts(corpus: str) -> bool:
+    """Whether a corpus is a whole one, with train, dev and test in it."""
+    return Path(corpus).is_dir() or corpus.endswith(".zip") or corpus.startswith("synthetic")
 
 
 def _check_slots(dialogues: tuple[Dialogue, ...], schema: Schema, *, skip_unknown: bool) -> None:
@@ -157,19 +164,6 @@ def with_text_rules(settings: Settings, schema: Schema, start_from: str | None =
     start = ModelFolder.open(start_from) if start_from else None
     rules = start.config.normalisation if start and start.schema == schema else normalisation_for(schema)
     return settings.model_copy(update={"normalisation": rules})
-
-
-def _guess_schema(dialogues: tuple[Dialogue, ...]) -> Schema:
-    """MultiWOZ's own where the slots are MultiWOZ's; every slot that is labelled otherwise."""
-    from somdst.schema import Schema, Slot
-
-    names = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
-    multiwoz = Schema.multiwoz()
-    if sum(name in multiwoz for name in names) > 0.8 * max(len(multiwoz), len(names)):
-        return multiwoz
-    if bad := sorted(name for name in names if "-" not in name):
-        raise InputError(f'The slot "{bad[0]}" is not of the form domain-name: write a schema and give it as --schema.')
-    return Schema(Slot.of(*name.split("-", 1)) for name in names)
 
 
 def _model(settings: Settings, schema: Schema, start_from: str | None, dialogues: tuple[Dialogue, ...]) -> Any:

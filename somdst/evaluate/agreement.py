@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,14 +39,12 @@ def agreement(
     first: Predictor,
     second: Predictor,
     dialogues: Sequence[Dialogue],
-    *,
-    progress: Callable[[int], None] | None = None,
 ) -> Agreement:
     gold: Oracles = frozenset({"state"})
     alike = slots = same_values = updated = turns = 0
     pairs = zip(
-        run(first, dialogues, oracle=gold, progress=progress),
-        run(second, dialogues, oracle=gold, progress=progress),
+        run(first, dialogues, oracle=gold),
+        run(second, dialogues, oracle=gold),
         strict=True,
     )
     for left, right in pairs:
@@ -68,6 +66,6 @@ def agreement(
         turns=turns,
         operations=100 * alike / max(slots, 1),
         values=100 * same_values / max(updated, 1),
-        joint_goal_accuracy=joint_goal_accuracy(run(first, dialogues, progress=progress)),
-        other_joint_goal_accuracy=joint_goal_accuracy(run(second, dialogues, progress=progress)),
+        joint_goal_accuracy=joint_goal_accuracy(run(first, dialogues)),
+        other_joint_goal_accuracy=joint_goal_accuracy(run(second, dialogues)),
     )

@@ -23,10 +23,9 @@ class LearningCurve:
 
 
 def find_metrics(model: str | Path) -> Path | None:
-    """`metrics.jsonl` in the model's folder or the run's folder around it."""
-    folder = Path(model)
-    places = (folder / "metrics.jsonl", folder.parent / "metrics.jsonl") if folder.is_dir() else ()
-    return next((place for place in places if place.is_file()), None)
+    """`metrics.jsonl` in the model's folder, where it is a run's."""
+    path = Path(model) / "metrics.jsonl"
+    return path if path.is_file() else None
 
 
 def read_learning_curve(path: Path) -> LearningCurve:

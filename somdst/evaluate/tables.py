@@ -22,9 +22,6 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
 
-    def to_json(self) -> list[dict[str, Any]]:
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
     def numeric(self, column: int) -> bool:
         """Right-aligned: every cell that is there is a number."""
         cells = [row[column] for row in self.rows if row[column] is not None]

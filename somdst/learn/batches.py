@@ -68,7 +68,7 @@ def _within(state: State, schema: Schema) -> State:
 
 
 class Batches:
-    """The batches of a run. `batch(epoch, i)` depends on nothing but its arguments and the settings."""
+    """The batches of a run. `tensors(indices, epoch)` depends on nothing but its arguments and the settings."""
 
     def __init__(self, examples: Sequence[Example], encoder: Encoder, settings: Settings, pool: ValuePool) -> None:
         self.examples, self.encoder, self.settings, self.pool = examples, encoder, settings, pool

@@ -75,6 +75,8 @@ def save_model(
 ) -> None:
     """Write a model's folder."""
     path.mkdir(parents=True, exist_ok=True)
+    for graph in path.glob("*.onnx"):  # of weights that are no longer there
+        graph.unlink()
     weights = {
         name: tensor.detach().to(dtype or tensor.dtype).contiguous() for name, tensor in model.state_dict().items()
     }
@@ -162,7 +164,8 @@ def load_checkpoint(run: Path) -> dict[str, Any] | None:
         return loaded
     except Exception as error:
         other = run / PREVIOUS
-        hint = f"rename {other.name} to {path.name} to go on from the one before" if other.exists() else "start anew"
+        before = other.exists() and other != path
+        hint = f"rename {other.name} to {path.name} to go on from the one before" if before else "start anew"
         raise ModelError(f"The checkpoint {path} is damaged ({_reason(error)}): {hint}.") from error
 
 

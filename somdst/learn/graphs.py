@@ -5,7 +5,7 @@
 
 The encoder's graph reads turns without padding (the runtime gives it one turn a run), so it has no mask, and its
 attention is a single operator. `quantisation.py` turns the products of both into int8, `export.py` writes
-and checks them, `runtime.py` runs them.
+them, `evaluate/agreement.py` compares them with torch, `runtime.py` runs them.
 """
 
 from __future__ import annotations

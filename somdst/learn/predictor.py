@@ -1,4 +1,4 @@
-"""`TorchPredictor`: a trained model as a `Predictor`, run on torch. Building and loading the model is here too."""
+"""`TorchPredictor`: a trained model as a `Predictor`, on torch. Loading weights is `checkpoints.py`'s concern."""
 
 from __future__ import annotations
 

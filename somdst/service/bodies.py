@@ -67,6 +67,11 @@ class Slots(Edit):
     model_config = ConfigDict(json_schema_extra={"example": {"slots": ["hotel-area"]}})
 
 
+class PendingSlots(Edit):
+    slots: list[SlotName] = Field(default_factory=list, max_length=100, description="none: all that are pending")
+    model_config = ConfigDict(json_schema_extra={"example": {"slots": ["hotel-area"]}})
+
+
 class NewDialogue(Body):
     turns: list[TurnText] = Field(min_length=1, max_length=MAX_TURNS)
     state: dict[SlotName, Value] = Field(default_factory=dict, max_length=200, description="the memory to start from")

@@ -1,8 +1,8 @@
 """`Service`: what the HTTP routes call. It joins the store and the tracker and knows nothing of HTTP.
 
-A turn goes through three batchers, each with a thread of its own: read the conversation, run the model, append to the
-log. So one query, one model run and one sync of the disk serve all turns that are under way, and while one batch is
-being written the next is already being predicted. Turns of one conversation wait for each other here; between
+A turn goes through three batchers with threads of their own: read the conversation, run the model, append to the log.
+So one query, one or two model runs and one sync of the disk serve all turns that are under way, and while one batch is
+being answered the next is already being predicted. Turns of one conversation wait for each other here; between
 processes the store's versions decide, and a turn that lost is done again from the newer memory.
 """
 

@@ -8,6 +8,7 @@ time. None of them knows a route.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import re
 import secrets
@@ -26,7 +27,6 @@ from somdst.service.settings import Settings
 
 OPEN_PATHS = re.compile(r"/|/static/.*|/favicon\.ico|/healthz|/readyz|/metrics|/openapi\.json")
 """What needs no key: the page's own files, and what a monitor asks for."""
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
@@ -41,6 +41,16 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+
+
+def loopback(host: str) -> bool:
+    """Whether only this machine itself can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def problem(error: SomdstError) -> JSONResponse:
@@ -165,7 +175,7 @@ def _check_origin(headers: Headers, method: str) -> None:
     Sec-Fetch-Site, which browsers always send and pages cannot forge.
     """
     host = re.sub(r":\d+$", "", headers.get("host", "").lower())
-    if host not in LOOPBACK:
+    if not loopback(host.removeprefix("[").removesuffix("]")):
         raise Refused(421, "Without API keys this service answers to localhost only: use http://127.0.0.1.")
     if method not in ("GET", "HEAD") and headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
         raise Refused(403, "Another web site may not use this service: open its own page instead.")

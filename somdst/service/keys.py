@@ -56,7 +56,7 @@ def load_keys(path: str | Path | None, environment: Mapping[str, str]) -> Keys |
         lines = [(f"entry {n} of {VARIABLE}", part) for n, part in enumerate(environment[VARIABLE].split(","), 1)]
     else:
         return None
-    return Keys(_pair(line, where) for where, text in lines if (line := text.split("#")[0].strip()))
+    return Keys(_pair(line, where) for where, text in lines if (line := re.split(r"(?:^|\s)#", text)[0].strip()))
 
 
 def _pair(line: str, where: str) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from typing import Any
 
@@ -12,6 +11,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from somdst.errors import InputError
+from somdst.service.guards import loopback
 from somdst.service.keys import VARIABLE
 from somdst.service.logs import configuration
 from somdst.service.settings import Settings
@@ -54,15 +54,6 @@ def bind(host: str, port: int, *, keys: bool, insecure: bool) -> socket.socket:
         raise InputError(f"Cannot listen on {host} port {port}: {reason}; choose another with --port.") from error
     listener.set_inheritable(True)
     return listener
-
-
-def loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def protocol(seconds: float) -> type[asyncio.Protocol]:

@@ -15,7 +15,7 @@ from somdst import edits
 from somdst.dialogue import Turn
 from somdst.log import Entry, Snapshot
 from somdst.service import examples
-from somdst.service.bodies import Correction, Edit, NewTurn, Slots
+from somdst.service.bodies import Correction, Edit, NewTurn, PendingSlots, Slots
 from somdst.service.core import Make
 from somdst.service.logs import log
 from somdst.service.requests import WRITES, Authorised, ConversationId, Core, Idempotency, Tenant, answers
@@ -76,16 +76,16 @@ async def unpin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency
 
 
 @router.post("/confirm", responses=_answers("confirm"))
-async def confirm(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> WrittenView:
+async def confirm(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> WrittenView:
     """Make writes that were held back as pending."""
-    make = _sync(lambda snapshot: edits.confirm(snapshot, body.slots, source=body.source))
+    make = _sync(lambda snapshot: edits.confirm(snapshot, body.slots or snapshot.pending, source=body.source))
     return await _edit(core, tenant, id, key, body, make)
 
 
 @router.post("/reject", responses=_answers("reject"))
-async def reject(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> WrittenView:
+async def reject(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> WrittenView:
     """Drop writes that were held back as pending; the memory stays as it is."""
-    make = _sync(lambda snapshot: edits.reject(snapshot, body.slots, source=body.source))
+    make = _sync(lambda snapshot: edits.reject(snapshot, body.slots or snapshot.pending, source=body.source))
     return await _edit(core, tenant, id, key, body, make)
 
 

@@ -49,7 +49,7 @@ def verify(store: Store) -> Iterator[Damage | None]:
 
 def export(store: Store, *, tenant: str | None = None, every: bool = False) -> Iterator[Dialogue]:
     """Conversations that a person corrected, as dialogues to train on; with `every`, all that have a turn."""
-    for id in _ids(store, tenant=tenant):
+    for id in _ids(store, tenant=tenant, alive=True):
         with store.database.read() as connection:
             version = connection.execute(select(conversations.c.version).where(conversations.c.id == id)).scalar()
             log = read_log(connection, id, upto=version or 0)
@@ -58,13 +58,16 @@ def export(store: Store, *, tenant: str | None = None, every: bool = False) -> I
             yield dialogue
 
 
-def _ids(store: Store, *, tenant: str | None = None) -> Iterator[str]:
-    """The ids of all conversations, a thousand a query, so that no transaction is open for long."""
+def _ids(store: Store, *, tenant: str | None = None, alive: bool = False) -> Iterator[str]:
+    """The ids of all conversations, a thousand a query, so that no transaction is open for long; with `alive`, not of
+    those whose time is over."""
     last = ""
     while True:
         query = select(conversations.c.id).where(conversations.c.id > last)
         if tenant is not None:
             query = query.where(conversations.c.tenant == tenant)
+        if alive:
+            query = query.where(store.alive())
         with store.database.read() as connection:
             ids = list(connection.execute(query.order_by(conversations.c.id).limit(1000)).scalars())
         if not ids:

@@ -67,7 +67,7 @@ class Store:
 
     def read_many(self, wanted: Sequence[tuple[str, str]]) -> list[Record | NotFound]:
         """Conversations by tenant and id, all in one query."""
-        query = select(conversations).where(conversations.c.id.in_({id for _, id in wanted}), self._alive())
+        query = select(conversations).where(conversations.c.id.in_({id for _, id in wanted}), self.alive())
         with self.database.read() as connection:
             found = {(row.tenant, row.id): record_of(row) for row in connection.execute(query)}
         return [found.get(pair) or _not_found(pair[1]) for pair in wanted]
@@ -76,7 +76,7 @@ class Store:
         self, tenant: str, *, limit: int = 50, after: tuple[float, str] | None = None, subject: str | None = None
     ) -> Page:
         """A tenant's conversations, newest first; `after` is the `next` of the page before."""
-        query = select(conversations).where(conversations.c.tenant == tenant, self._alive())
+        query = select(conversations).where(conversations.c.tenant == tenant, self.alive())
         if subject is not None:
             query = query.where(conversations.c.subject == subject)
         order = (conversations.c.created_at, conversations.c.id)
@@ -176,7 +176,7 @@ class Store:
 
     def _lock(self, connection: Connection, ids: set[str]) -> dict[tuple[str, str], int]:
         query = select(conversations.c.tenant, conversations.c.id, conversations.c.version)
-        query = query.where(conversations.c.id.in_(ids), self._alive()).order_by(conversations.c.id).with_for_update()
+        query = query.where(conversations.c.id.in_(ids), self.alive()).order_by(conversations.c.id).with_for_update()
         return {(row.tenant, row.id): row.version for row in connection.execute(query)}
 
     def _refusal(self, write: Write, version: int | None) -> StoreError | None:
@@ -264,14 +264,14 @@ class Store:
 
     # Helpers
 
-    def _alive(self) -> ColumnElement[bool]:
+    def alive(self) -> ColumnElement[bool]:
         return or_(conversations.c.expires_at.is_(None), conversations.c.expires_at > self.clock())
 
     def _expiry(self, now: float) -> float | None:
         return None if self.retention is None else now + self.retention.total_seconds()
 
     def _find(self, connection: Connection, tenant: str, conversation: str) -> Row[Any]:
-        mine = and_(conversations.c.tenant == tenant, conversations.c.id == conversation, self._alive())
+        mine = and_(conversations.c.tenant == tenant, conversations.c.id == conversation, self.alive())
         row = connection.execute(select(conversations).where(mine)).one_or_none()
         if row is None:
             raise _not_found(conversation)

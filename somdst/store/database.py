@@ -100,7 +100,11 @@ def _parse(url: str) -> URL:
 def _engine(url: URL, *, pool_size: int) -> Engine:
     options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": 4, "pool_timeout": BUSY_SECONDS}
     if url.get_backend_name() == "sqlite":
-        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(str(url.database)).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"Cannot make the database's folder {folder}: {error.strerror}.") from error
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, **options)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)

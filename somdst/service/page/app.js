@@ -137,8 +137,9 @@ async function write(action, body, once = onceKey()) {
 /** Tracks a turn. One that got no answer is sent again with the same key, so that it is never tracked twice. */
 function track(turn) {
   return doing(async () => {
-    const same = page.unsent && page.unsent.user === turn.user && page.unsent.system === turn.system;
-    const once = same && page.unsent.version === page.entries.length ? page.unsent.once : onceKey();
+    const last = page.unsent;
+    const same = last && last.id === page.id && last.user === turn.user && last.system === turn.system;
+    const once = same && last.version === page.entries.length ? last.once : onceKey();
     page.unsent = { ...turn, once, version: page.entries.length };
     page.looked = null;
     drawWaiting(turn);
@@ -146,6 +147,7 @@ function track(turn) {
       await write("turns", { system: turn.system, user: turn.user }, once);
       page.unsent = null;
     } catch (problem) {
+      page.unsent.id = page.id; // a first turn makes the conversation that it belongs to
       draw();
       throw problem;
     }
