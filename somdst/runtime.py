@@ -8,12 +8,9 @@ concern.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +34,6 @@ class Runtime(ModelPredictor):
         self._decoder = _open(folder, f"decoder.{precision}.onnx", 1)
         self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments
         self._pool = ThreadPoolExecutor(self.threads)
-        self._lock, self._encoding = Lock(), 0
 
     @classmethod
     def open(
@@ -49,18 +45,6 @@ class Runtime(ModelPredictor):
     def _side_by_side(self) -> onnxruntime.InferenceSession:
         """The encoder for batches: one thread a run, many runs at once."""
         return _open(self.folder, f"encoder.{self.precision}.onnx", 1)
-
-    @contextmanager
-    def _counted(self) -> Iterator[bool]:
-        """Whether nobody else is encoding: threads of two runs that each want all cores stand in each other's way."""
-        with self._lock:
-            self._encoding += 1
-            alone = self._encoding == 1
-        try:
-            yield alone
-        finally:
-            with self._lock:
-                self._encoding -= 1
 
     def run_encoder(self, arrays: Arrays) -> EncoderRun:
         """Turn by turn, each without its padding, as many at once as there are threads.
@@ -74,11 +58,10 @@ class Runtime(ModelPredictor):
             {name: whole[name][i : i + 1, : None if name == "slots" else n] for name in self._inputs}
             for i, n in enumerate(lengths)
         ]
-        with self._counted() as alone:
-            if len(turns) == 1 and alone:
-                runs = [self._encoder.run(None, turns[0])]
-            else:
-                runs = list(self._pool.map(partial(self._side_by_side.run, None), turns))
+        if len(turns) == 1:
+            runs = [self._encoder.run(None, turns[0])]
+        else:
+            runs = list(self._pool.map(partial(self._side_by_side.run, None), turns))
         operations, domain, pooled, slot_vectors = (np.concatenate(part) for part in list(zip(*runs, strict=True))[:4])
         tokens = np.zeros((*arrays.ids.shape, pooled.shape[-1]), dtype=np.float32)
         for i, (n, run) in enumerate(zip(lengths, runs, strict=True)):

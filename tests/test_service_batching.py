@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Sequence
 
@@ -71,28 +70,6 @@ def test_a_batch_waits_for_those_on_their_way() -> None:
 
         assert await asyncio.gather(batcher.submit(1), late()) == [2, 4]
         assert work.batches == [2]
-        await batcher.close()
-
-    asyncio.run(main())
-
-
-def test_two_lanes_share_what_there_is() -> None:
-    """Each takes half, and both are worked on at the same time."""
-
-    class Both(Doubler):
-        def __init__(self) -> None:
-            super().__init__(0)
-            self.met = threading.Barrier(2, timeout=5)
-
-        def __call__(self, items: Sequence[int]) -> list[int | Exception]:
-            self.met.wait()  # nobody passes before the other lane has come here too
-            return super().__call__(items)
-
-    async def main() -> None:
-        work = Both()
-        batcher: Batcher[int, int] = Batcher(work, name="t", max_batch=8, lanes=2, crowd=lambda: 6)
-        assert await asyncio.gather(*(batcher.submit(n) for n in range(6))) == [0, 2, 4, 6, 8, 10]
-        assert work.batches == [3, 3]
         await batcher.close()
 
     asyncio.run(main())

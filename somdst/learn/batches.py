@@ -17,7 +17,6 @@ from somdst.dialogue import Dialogue, Turn
 from somdst.encoding import Encoder, Encoding, drop_words, shuffled_order
 from somdst.learn.model import Batch, ValueTargets
 from somdst.learn.settings import Settings
-from somdst.learn.swaps import renamed, swap_values
 from somdst.learn.wrong_states import ValuePool, corrupt, repairable
 from somdst.operations import Derived, OperationSet
 from somdst.prediction import TurnInput
@@ -74,7 +73,6 @@ class Batches:
         self.examples, self.encoder, self.settings, self.pool = examples, encoder, settings, pool
         self.operation_set = OperationSet.named(settings.operation_set)
         self.domains = {domain: i for i, domain in enumerate(encoder.schema.domains)}
-        self._choices = pool.distinct()
         self._sizes = [example.size(settings.history) for example in examples]
 
     def __len__(self) -> int:
@@ -119,8 +117,6 @@ class Batches:
     def _prepare(self, index: int, epoch: int) -> tuple[Encoding, Derived]:
         example, settings = self.examples[index], self.settings
         rng = random.Random(f"example {settings.seed} {epoch} {index}")
-        if settings.swap_values:
-            example = self._swapped(example, rng)
         fed = self._fed_state(example, rng)
         labels = self.operation_set.derive(fed, self._goal(example, fed))
         order = shuffled_order(len(self.encoder.schema), rate=settings.shuffle_slots, rng=rng)
@@ -128,23 +124,6 @@ class Batches:
         if settings.word_dropout:
             encoding = drop_words(encoding, rate=settings.word_dropout, unk=self.encoder.unk, rng=rng)
         return encoding, labels
-
-    def _swapped(self, example: Example, rng: random.Random) -> Example:
-        """The same turn about other values."""
-        read, turns = example.read(self.settings.history), example.dialogue.turns
-        changed, swapped = swap_values(
-            read, example.before, example.after, self._choices, rate=self.settings.swap_values, rng=rng
-        )
-        if not swapped:
-            return example
-        first = example.number + 1 - len(read)
-        return Example(
-            replace(example.dialogue, turns=(*turns[:first], *changed, *turns[example.number + 1 :])),
-            example.number,
-            renamed(example.before, swapped),
-            renamed(example.after, swapped),
-            example.own and renamed(example.own, swapped),
-        )
 
     def _fed_state(self, example: Example, rng: random.Random) -> State:
         settings = self.settings

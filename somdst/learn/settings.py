@@ -73,10 +73,6 @@ class Settings(Design):
         default=0.0, ge=0, le=1, description="Share of the examples whose user turn is typed differently."
     )
 
-    swap_values: float = Field(
-        default=0.0, ge=0, le=1, description="Chance of a value in an example to be another one of its slot."
-    )
-
     # Looking after the run.
     evaluate_every: float = Field(default=0.5, gt=0, description="Epochs between two looks at dev.")
     dev_limit: int = Field(default=0, ge=0, description="Dialogues of dev to look at; 0 takes all.")

@@ -35,12 +35,6 @@ class ValuePool:
                 before = state
         return cls({slot: tuple(values) for slot, values in found.items() if values})
 
-    def distinct(self) -> dict[str, list[str]]:
-        """Each text value once, however often it was written."""
-        return {
-            slot: sorted({value for value in found if isinstance(value, str)}) for slot, found in self.values.items()
-        }
-
     def draw(self, slot: str, rng: random.Random) -> Value | None:
         return rng.choice(self.values[slot]) if slot in self.values else None
 

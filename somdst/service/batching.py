@@ -1,8 +1,7 @@
-"""Micro-batching: `Batcher` gathers what comes in at the same time and works on it at once, in threads of its own.
+"""Micro-batching: `Batcher` gathers what comes in at the same time and works on it at once, in a thread of its own.
 
 While one batch is worked on, the next gathers by itself, so that batches grow with the load and a lone caller waits
-for nobody. With two lanes two batches may be under way, each about half of what there is: while one is answered, the
-other is worked on. How much may be waiting in all is not decided here: see `Service.admitted`.
+for nobody. How much may be waiting in all is not decided here: see `Service._accept`.
 """
 
 from __future__ import annotations
@@ -36,19 +35,16 @@ class Batcher(Generic[In, Out]):
         *,
         name: str,
         max_batch: int,
-        lanes: int = 1,
         wait: float = 0.0,
         crowd: Callable[[], int] = lambda: 0,
         seen: Callable[[int], object] = lambda size: None,
     ) -> None:
-        """`crowd` tells how many items there are in all, waiting or on their way: a batch waits `wait` seconds only for
-        those, and leaves the other lanes their share. `seen` is told the size of every batch."""
+        """`crowd` tells how many items are on their way: a batch waits `wait` seconds only for those. `seen` is told
+        the size of every batch."""
         self._work, self._max, self._wait, self._crowd, self._seen = work, max_batch, wait, crowd, seen
         self._jobs: deque[_Job[In, Out]] = deque()
         self._filled = asyncio.Event()
-        self._lanes, self._free = lanes, asyncio.Semaphore(lanes)
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._threads = ThreadPoolExecutor(lanes, thread_name_prefix=name)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._loop_task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -70,42 +66,25 @@ class Batcher(Generic[In, Out]):
             await asyncio.sleep(0.01)
         if self._loop_task is not None:
             self._loop_task.cancel()
-        await asyncio.gather(*self._under_way)
-        await asyncio.to_thread(self._threads.shutdown, wait=True)
+        await asyncio.to_thread(self._thread.shutdown, wait=True)
 
     async def _run(self) -> None:
         while True:
             await self._filled.wait()
-            await self._free.acquire()
-            if self._wait and len(self._jobs) < self._size():
+            if self._wait and len(self._jobs) < min(self._max, self._crowd()):
                 await asyncio.sleep(self._wait)
             batch = self._take()
-            if not batch:
-                self._free.release()
-                continue
-            self._seen(len(batch))
-            task = asyncio.get_running_loop().create_task(self._do(batch))
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
-
-    async def _do(self, batch: list[_Job[In, Out]]) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            results = await loop.run_in_executor(self._threads, self._safely, [job.item for job in batch])
-        finally:
-            self._free.release()
-        for job, result in zip(batch, results, strict=True):
-            _settle(job.future, result)
-
-    def _size(self) -> int:
-        """How many items a batch should have: its lane's share of all there are."""
-        return min(self._max, -(-self._crowd() // self._lanes))
+            if batch:
+                self._seen(len(batch))
+                loop = asyncio.get_running_loop()
+                results = await loop.run_in_executor(self._thread, self._safely, [job.item for job in batch])
+                for job, result in zip(batch, results, strict=True):
+                    _settle(job.future, result)
 
     def _take(self) -> list[_Job[In, Out]]:
         batch: list[_Job[In, Out]] = []
         now = asyncio.get_running_loop().time()
-        most = max(1, self._size()) if self._lanes > 1 else self._max
-        while self._jobs and len(batch) < most:
+        while self._jobs and len(batch) < self._max:
             job = self._jobs.popleft()
             if job.deadline is not None and now > job.deadline:
                 _settle(job.future, Overloaded("The service was too busy to start this turn in time: try again."))

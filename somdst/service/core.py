@@ -1,8 +1,8 @@
 """`Service`: what the HTTP routes call. It joins the store and the tracker and knows nothing of HTTP.
 
-A turn goes through three batchers with threads of their own: read the conversation, run the model, append to the log.
-So one query, one or two model runs and one sync of the disk serve all turns that are under way, and while one batch is
-being answered the next is already being predicted. Turns of one conversation wait for each other here; between
+A turn goes through three batchers, each with a thread of its own: read the conversation, run the model, append to the
+log. So one query, one model run and one sync of the disk serve all turns that are under way, and while one batch is
+being written the next is already being predicted. Turns of one conversation wait for each other here; between
 processes the store's versions decide, and a turn that lost is done again from the newer memory.
 """
 
@@ -66,7 +66,6 @@ class Service:
             self._step_many,
             name="model",
             max_batch=size,
-            lanes=2 if size > 1 else 1,
             wait=settings.batch_wait if size > 1 else 0.0,
             crowd=lambda: self.under_way,
             seen=self.metrics.batches.observe,
