@@ -11,7 +11,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -20,8 +20,6 @@ from somdst.cores import cores
 from somdst.errors import ModelError
 from somdst.folder import ModelFolder
 from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
-
-Precision = Literal["int8", "float32"]
 
 
 class Runtime(ModelPredictor):

@@ -75,12 +75,12 @@ def save_model(
 ) -> None:
     """Write a model's folder."""
     path.mkdir(parents=True, exist_ok=True)
-    for graph in path.glob("*.onnx"):  # of weights that are no longer there
-        graph.unlink()
     weights = {
         name: tensor.detach().to(dtype or tensor.dtype).contiguous() for name, tensor in model.state_dict().items()
     }
     write_whole(path / WEIGHTS, lambda stream: stream.write(to_safetensors(weights)))
+    for graph in path.glob("*.onnx"):  # of the weights before; a full disk keeps both
+        graph.unlink()
     shape = model.operation_predictor.encoder.config.to_diff_dict()
     files = {
         "config.json": encoder.config.model_dump_json(indent=2),
