@@ -149,7 +149,9 @@ def _holds_parquet(source: str) -> bool:
     if "://" not in source:
         return any(Path(source).glob("*.parquet"))
     system, path = fs.FileSystem.from_uri(source)
-    files = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    if system.get_file_info(path).type is not fs.FileType.Directory:
+        return False
+    files = system.get_file_info(fs.FileSelector(path))
     return any(file.path.endswith(".parquet") for file in files)
 
 
