@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 FORMAT_VERSION = 1
 
 Layout = Literal["paper", "compact"]
-Normalisation = Literal["multiwoz", "lowercase"]
+Normalisation = Literal["multiwoz", "everyday", "lowercase"]
 
 
 class Design(BaseModel):
@@ -24,7 +24,7 @@ class Design(BaseModel):
     encoder: str = Field(default="minilm", description="Encoder to start from: a hub name, a folder, minilm or tiny.")
     layout: Layout = Field(default="compact", description="How a turn becomes tokens: paper, or compact, half as long.")
     operation_set: str = Field(default="4", description="Operations: 4, 2, 3-without-delete, 3-without-dontcare, 6.")
-    normalisation: Normalisation = Field(default="multiwoz", description="Text rules: multiwoz or lowercase.")
+    normalisation: Normalisation = Field(default="multiwoz", description="Text rules: multiwoz, everyday or lowercase.")
     max_length: int = Field(
         default=352, ge=16, description="Longest input in word pieces; the oldest text is cut first."
     )

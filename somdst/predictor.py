@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,8 @@ from somdst.schema import Schema
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
+
+_T = TypeVar("_T")
 
 BATCH = 32
 """Turns in one run of the network; more are split, similar lengths together."""
@@ -96,8 +100,14 @@ class ModelPredictor(ABC):
     def model_id(self) -> str:
         return self._model_id
 
+    @property
+    def lanes(self) -> int:
+        """How many batches the engine runs side by side, each in a thread of its own."""
+        return 1
+
     @abstractmethod
-    def run_encoder(self, arrays: Arrays) -> EncoderRun: ...
+    def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
+        """`alone`: nothing runs beside it, so it may use all cores."""
 
     @abstractmethod
     def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun: ...
@@ -106,19 +116,31 @@ class ModelPredictor(ABC):
         self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
     ) -> list[Prediction]:
         encodings = [self.encoder.encode(input) for input in inputs]
-        by_length = sorted(range(len(inputs)), key=lambda i: len(encodings[i]))
-        results: dict[int, Prediction] = {}
-        for start in range(0, len(inputs), BATCH):
-            chosen = by_length[start : start + BATCH]
+
+        def run(chosen: list[int]) -> Iterable[tuple[int, Prediction]]:
             forced = [operations[i] for i in chosen] if operations is not None else None
-            results.update(zip(chosen, self._predict_batch([encodings[i] for i in chosen], forced), strict=True))
+            found = self._predict_batch([encodings[i] for i in chosen], forced, alone=len(inputs) == 1)
+            return zip(chosen, found, strict=True)
+
+        results: dict[int, Prediction] = {}
+        for pairs in self._map(run, _batches(encodings, lanes=self.lanes)):
+            results.update(pairs)
         return [results[i] for i in range(len(inputs))]
 
+    def _map(self, run: Callable[[list[int]], _T], batches: Sequence[list[int]]) -> Iterable[_T]:
+        if self.lanes == 1 or len(batches) == 1:
+            return map(run, batches)
+        return self._pool.map(run, batches)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.lanes)
+
     def _predict_batch(
-        self, encodings: list[Encoding], forced: Sequence[Mapping[str, Operation]] | None
+        self, encodings: list[Encoding], forced: Sequence[Mapping[str, Operation]] | None, *, alone: bool
     ) -> list[Prediction]:
         arrays = pad(encodings, pad_id=self.encoder.pad)
-        run = self.run_encoder(arrays)
+        run = self.run_encoder(arrays, alone=alone)
         P_opr = _softmax(run.operations)  # [B, J, O]
         chosen = P_opr.argmax(-1) if forced is None else self._indices(forced)  # [B, J]
         owners, slots = np.nonzero(chosen == self._update)
@@ -177,6 +199,13 @@ class ModelPredictor(ABC):
         """The probability whose logit is divided by the temperature that was fitted on dev."""
         p = min(max(probability, 1e-7), 1 - 1e-7)
         return 1 / (1 + math.exp(-math.log(p / (1 - p)) / self.config.temperature))
+
+
+def _batches(encodings: Sequence[Encoding], *, lanes: int) -> list[list[int]]:
+    """Turns by number, similar lengths together, dealt out so that all lanes have the same to do."""
+    by_length = sorted(range(len(encodings)), key=lambda i: len(encodings[i]))
+    groups = [by_length[start : start + lanes * BATCH] for start in range(0, len(by_length), lanes * BATCH)]
+    return [group[lane::lanes] for group in groups for lane in range(min(lanes, len(group)))]
 
 
 def _softmax(logits: Floats) -> Floats:

@@ -1,15 +1,14 @@
 """`Runtime`: a trained model as a `Predictor`, on ONNX Runtime, tokenizers and numpy alone.
 
-A turn that comes alone is encoded with all threads; the turns of a batch are encoded side by side, one a thread, which
-is faster (docs/experiments.md). Then one loop of the decoder writes all slots to update of all turns, ended as soon as
+A turn that comes alone is encoded with all threads; the turns of a batch are dealt out to the threads, which is faster
+(docs/experiments.md). One loop of the decoder then writes all slots to update of a thread's turns, ended as soon as
 every slot has said [EOS]; no run of the decoder where nothing is updated. Making the files is `learn/export.py`'s
 concern.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ class Runtime(ModelPredictor):
         self._encoder = _open(folder, f"encoder.{precision}.onnx", self.threads)
         self._decoder = _open(folder, f"decoder.{precision}.onnx", 1)
         self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments
-        self._pool = ThreadPoolExecutor(self.threads)
 
     @classmethod
     def open(
@@ -44,22 +42,24 @@ class Runtime(ModelPredictor):
         """The encoder for batches: one thread a run, many runs at once."""
         return _open(self.folder, f"encoder.{self.precision}.onnx", 1)
 
-    def run_encoder(self, arrays: Arrays) -> EncoderRun:
-        """Turn by turn, each without its padding, as many at once as there are threads.
+    @property
+    def lanes(self) -> int:
+        return self.threads
+
+    def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
+        """Turn by turn, each without its padding.
 
         That is faster than one large run, whose activations do not fit the processor's caches, and a turn's result
         cannot depend on its neighbours.
         """
+        session = self._encoder if alone else self._side_by_side
         lengths = arrays.mask.sum(1).tolist()
         whole = {"ids": arrays.ids, "segments": arrays.segments, "slots": arrays.slots}
         turns = [
             {name: whole[name][i : i + 1, : None if name == "slots" else n] for name in self._inputs}
             for i, n in enumerate(lengths)
         ]
-        if len(turns) == 1:
-            runs = [self._encoder.run(None, turns[0])]
-        else:
-            runs = list(self._pool.map(partial(self._side_by_side.run, None), turns))
+        runs = [session.run(None, turn) for turn in turns]
         operations, domain, pooled, slot_vectors = (np.concatenate(part) for part in list(zip(*runs, strict=True))[:4])
         tokens = np.zeros((*arrays.ids.shape, pooled.shape[-1]), dtype=np.float32)
         for i, (n, run) in enumerate(zip(lengths, runs, strict=True)):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from somdst.config import Normalisation
 from somdst.corpora.normalisation import WORDS, _align, normalise, source_span
 from somdst.errors import InputError
 
@@ -32,10 +33,41 @@ RULES = {
     "[NULL] [SLOT] [SEP]": "[null] [slot] [sep]",
     "": "",
 }
+EVERYDAY = {
+    "2 ppl tmrw pls": "2 people tomorrow please",
+    "a table w/ a view, w/o u": "a table with a view , without you",
+    "north/south": "north and south",
+    "on Fri, or sat, or next Wed": "on friday , or saturday , or next wednesday",
+    "We sat in the sun, to wed": "we sat in the sun , to wed",
+    "at 5pm, 5 PM, 5:15 p.m. or 17:15 pm": "at 17:00 , 17:00 , 17:15 or 17:15",
+    "12am and 12pm": "00:00 and 12:00",
+    "I leave at 9 am.": "i leave at 09:00 .",
+    "quarter past five in the afternoon": "17:15",
+    "A quarter to twelve at night": "23:45",
+    "half past five": "5:30",
+    "twenty-five minutes to 1": "12:35",
+    "five to seven": "5 to 7",
+    "quarter to 7": "6:45",
+    "ten to one in the afternoon": "12:50",
+    "ten to one in the morning": "00:50",
+    "five minutes past 9 pm": "21:05",
+    "eight o'clock in the evening": "20:00",
+    "seven oclock": "7:00",
+    "1 at night": "01:00",
+    "five to seven people": "5 to 7 people",
+    "from ten to 12:30": "from 10 to 12:30",
+    "half to six": "half to 6",
+    "25 am, 9:75 pm": "25 am , 9:75 pm",
+    "I am 5": "i am 5",
+    "it's r&b, you're": "it is r&b , you are",
+}
+KINDS = ["multiwoz", "everyday", "lowercase"]
 ANY_TEXT = st.text() | st.text(st.characters(categories=["Cs", "Ll", "Nd", "Zs", "Lu", "Po"]))
-TALK = st.lists(st.sampled_from([*WORDS, "b&b", "two two", "10.30", "?", "...", "it's;", "a/b-c", "Ely", "7"])).map(
-    " ".join
-)
+TALK = st.lists(
+    st.sampled_from(
+        [*WORDS, "b&b", "two two", "10.30", "?", "...", "it's;", "a/b-c", "Ely", "7", "w/", "5 pm", "half past"]
+    )
+).map(" ".join)
 
 
 @pytest.mark.parametrize("raw", RULES)
@@ -48,6 +80,18 @@ def test_normal_text_stays_as_it_is(raw: str) -> None:
     assert normalise(RULES[raw], "multiwoz") == RULES[raw]
 
 
+@pytest.mark.parametrize("raw", EVERYDAY)
+def test_everyday_rules(raw: str) -> None:
+    text = normalise(raw, "everyday")
+    assert text == EVERYDAY[raw]
+    assert normalise(text, "everyday") == text
+
+
+@pytest.mark.parametrize("raw", sorted(RULES))
+def test_everyday_rules_are_those_of_multiwoz_and_more(raw: str) -> None:
+    assert normalise(raw, "everyday") == RULES[raw]
+
+
 def test_lowercase_keeps_the_words() -> None:
     assert normalise(" It's  a B&B;\n TWO-star ", "lowercase") == "it's a b&b; two-star"
 
@@ -57,14 +101,14 @@ def test_unknown_kind() -> None:
         normalise("x", "uppercase")  # type: ignore[arg-type]
 
 
-@given(ANY_TEXT | TALK, st.sampled_from(["multiwoz", "lowercase"]))
+@given(ANY_TEXT | TALK, st.sampled_from(KINDS))
 def test_any_text_becomes_tidy_text(raw: str, kind: str) -> None:
     text = normalise(raw, kind)  # type: ignore[arg-type]
     text.encode()  # no half characters are left, which tokenizers would refuse
     assert text == " ".join(text.split())
 
 
-@given(ANY_TEXT | TALK, st.sampled_from(["multiwoz", "lowercase"]), st.data())
+@given(ANY_TEXT | TALK, st.sampled_from(KINDS), st.data())
 def test_source_span_lies_in_the_raw_text(raw: str, kind: str, data: st.DataObject) -> None:
     text = normalise(raw, kind)  # type: ignore[arg-type]
     start = data.draw(st.integers(0, len(text)))
@@ -77,19 +121,21 @@ def test_source_span_lies_in_the_raw_text(raw: str, kind: str, data: st.DataObje
 
 
 @pytest.mark.parametrize(
-    ("raw", "part", "source"),
+    ("raw", "kind", "part", "source"),
     [
-        ("A B&B, please!", "bed and breakfast", "B&B"),
-        ("On FRIDAY at 10:15.", "friday", "FRIDAY"),
-        ("for two  people", "2 people", "two  people"),
-        ("Cheaper restaurants", "cheap -er", "Cheaper"),
-        ("call 01223 337 766", "01223337766", "01223 337 766"),
-        ("the Alpha-Milton", "alpha milton", "Alpha-Milton"),
-        ("ΑΣ İ café Ely", "ely", "Ely"),
+        ("A B&B, please!", "multiwoz", "bed and breakfast", "B&B"),
+        ("On FRIDAY at 10:15.", "multiwoz", "friday", "FRIDAY"),
+        ("for two  people", "multiwoz", "2 people", "two  people"),
+        ("Cheaper restaurants", "multiwoz", "cheap -er", "Cheaper"),
+        ("call 01223 337 766", "multiwoz", "01223337766", "01223 337 766"),
+        ("the Alpha-Milton", "multiwoz", "alpha milton", "Alpha-Milton"),
+        ("ΑΣ İ café Ely", "multiwoz", "ely", "Ely"),
+        ("Leave at Quarter past 5 in the evening!", "everyday", "17:15", "Quarter past 5 in the evening"),
+        ("On Fri, ok", "everyday", "friday", "Fri"),
     ],
 )
-def test_source_span(raw: str, part: str, source: str) -> None:
-    text = normalise(raw, "multiwoz")
+def test_source_span(raw: str, kind: Normalisation, part: str, source: str) -> None:
+    text = normalise(raw, kind)
     start = text.index(part)
     first, last = source_span(raw, text, start, start + len(part))
     assert raw[first:last] == source

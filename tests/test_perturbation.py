@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from somdst.corpora.normalisation import normalise
 from somdst.corpora.perturbation import KINDS, Kind, perturb, perturb_all, perturb_dialogue
 from somdst.dialogue import Dialogue, Turn
 from somdst.errors import InputError
@@ -27,6 +28,10 @@ def test_typos_change_words_but_never_those_of_values() -> None:
         assert said != text and "charlie chan" in said
         assert [word[0] for word in said.split()] == [word[0] for word in text.split()]
     assert perturb("ok 5", "typos", random.Random(0)) == "ok 5"  # nothing long enough: nothing to do
+
+
+def test_chat_has_short_forms_that_no_rule_writes_out() -> None:
+    assert normalise(perturb("a hotel tomorrow", "chat", random.Random(0)), "everyday") == "a htl tomorrow"
 
 
 def test_chat() -> None:

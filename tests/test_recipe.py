@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
+from somdst.cli.main import app
 from somdst.corpora.jsonlines import write_dialogues
 from somdst.corpora.synthetic import synthetic_dialogues
 from somdst.evaluate.saved import load
 from somdst.folder import ModelFolder
 from somdst.learn.checkpoints import load_checkpoint
-
-ROOT = Path(__file__).parents[1]
+from somdst.learn.recipe import RUNS
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="the recipe is a shell script")
-def test_four_runs_and_the_models_own_mistakes(tmp_path: Path) -> None:
+def test_every_run_and_the_models_own_mistakes(tmp_path: Path) -> None:
     train, dev, out = tmp_path / "train.jsonl", tmp_path / "dev.jsonl", tmp_path / "out"
     write_dialogues(train, synthetic_dialogues(dialogues=8, seed=1))
     write_dialogues(dev, synthetic_dialogues(dialogues=2, seed=2))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    command = [ROOT / "scripts" / "recipe", train, dev, out, "--encoder", "tiny", "--precision", "fp32"]
-    done = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=600)
+    command = [sys.executable, "-m", "somdst", "train", train, out, "--dev", dev, "--preset", "shipped"]
+    command += ["--encoder", "tiny", "--precision", "fp32"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
+    last = Path(done.stdout.strip())
+    assert last == out / RUNS[-1].name
     dialogues = {dialogue.id for dialogue in synthetic_dialogues(dialogues=8, seed=1)}
-    for run, before in (("three", "two"), ("four", "three")):
-        own, saved = out / f"own-{before}.jsonl", load_checkpoint(out / run)
-        assert {found.id for found in load(own).runs} == dialogues
-        assert saved is not None and saved["settings"]["own_states"] == str(own)
-    assert "--encoder tiny" in (out / "four" / "recipe.md").read_text()
-    runs = ("one", "two", "three", "four")
-    assert [ModelFolder.open(out / name).config.history for name in runs] == [1, 5, 5, 5]
+    for before, run in pairwise(RUNS):
+        own, saved = out / f"own-{before.name}.jsonl", load_checkpoint(out / run.name)
+        assert saved is not None
+        assert saved["settings"]["own_states"] == (str(own) if run.learns_from_mistakes else None)
+        if run.learns_from_mistakes:
+            assert {found.id for found in load(own).runs} == dialogues
+    assert "--preset shipped --encoder tiny" in (last / "recipe.md").read_text()
+    assert [ModelFolder.open(out / run.name).config.history for run in RUNS] == [1, 5, 5, 5, 5]
+
+    again = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert again.returncode == 0 and Path(again.stdout.strip()) == last, "what is finished is not run again"
+
+
+@pytest.mark.parametrize("options", [("--own-states", "own.jsonl"), ("--from", "default")])
+def test_what_the_recipe_decides_itself_is_refused(tmp_path: Path, options: tuple[str, str]) -> None:
+    result = CliRunner().invoke(app, ["train", "synthetic", str(tmp_path / "out"), "--preset", "shipped", *options])
+    assert result.exit_code != 0 and f"leave {options[0]} out" in str(result.exception)

@@ -94,9 +94,9 @@ class Counting(Runtime):
     generated = 0
     encoded = 0
 
-    def run_encoder(self, arrays: Arrays) -> EncoderRun:
+    def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
         self.encoded += 1
-        return super().run_encoder(arrays)
+        return super().run_encoder(arrays, alone=alone)
 
     def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
         self.generated += 1
@@ -104,13 +104,22 @@ class Counting(Runtime):
 
 
 def test_one_batch_and_one_decoder_loop_for_all(folder: Path) -> None:
-    runtime = Counting(ModelFolder.open(folder))
+    runtime = Counting(ModelFolder.open(folder), threads=1)
     some = inputs()[:8]
     runtime.predict(some, operations=[dict.fromkeys(map(str, runtime.schema), Operation.UPDATE)] * len(some))
     assert (runtime.encoded, runtime.generated) == (1, 1)
     runtime.predict(some, operations=[{}] * len(some))
     assert (runtime.encoded, runtime.generated) == (2, 1), "nothing is updated, so nothing is generated"
     assert runtime.predict([]) == []
+
+
+def test_a_batch_is_dealt_out_to_the_threads(folder: Path) -> None:
+    runtime, alone = Counting(ModelFolder.open(folder), threads=3), Runtime.open(folder, threads=1)
+    some = inputs()[:8]
+    assert list(map(rounded, runtime.predict(some))) == list(map(rounded, alone.predict(some)))
+    assert runtime.encoded == 3
+    assert rounded(runtime.predict(some[:1])[0]) == rounded(alone.predict(some[:1])[0])
+    assert runtime.encoded == 4
 
 
 def test_the_decoder_ends_when_all_have_ended(folder: Path) -> None:

@@ -1,4 +1,8 @@
-"""Annotating on all cores of this machine: one process a worker, each with its own predictor, and the order kept.
+"""Annotating on all cores of this machine, with the order kept: in this process, and from five cores up in several
+worker processes, each with its own predictor.
+
+A predictor uses a few cores by itself, and to start processes takes longer than a small file; but what Python does of
+the work is done by one core a process.
 
 Dialogues go to the workers in chunks, and at most two chunks a worker are on their way, so that memory stays flat
 however long the input is.
@@ -23,6 +27,8 @@ from somdst.dialogue import Dialogue
 from somdst.errors import ModelError
 from somdst.tracker import Tracker
 
+CORES_A_WORKER = 4
+
 Progress = Callable[[int], None]
 Lines = list[str]
 
@@ -36,7 +42,7 @@ def annotate_all(
     progress: Progress = lambda turns: None,
 ) -> Generator[Lines, None, None]:
     """Annotated dialogues as JSON lines, in the order of the input, some at a time."""
-    workers = workers or cores()
+    workers = workers or -(-cores() // CORES_A_WORKER)
     chunks = _chunks(dialogues, 2 * batch)
     if workers > 1:
         yield from _in_processes(opener, chunks, workers=workers, batch=batch, progress=progress)

@@ -24,7 +24,10 @@ def annotate(
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Name bad lines and skip them.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT where it is there already.")] = False,
     workers: Annotated[
-        int | None, typer.Option("--workers", "-j", min=1, help="Processes; by default one a core.", show_default=False)
+        int | None,
+        typer.Option(
+            "--workers", "-j", min=1, help="Processes; by default one for every four cores.", show_default=False
+        ),
     ] = None,
     batch: Annotated[int, typer.Option("--batch", min=1, max=1024, help="Dialogues in one run of the model.")] = 32,
     engine: Annotated[Literal["local", "ray"], typer.Option("--engine", help="This machine, or Ray Data.")] = "local",

@@ -137,9 +137,9 @@ def check(
     schema: SchemaOption = None,
     split: SplitOption = None,
     normalisation: Annotated[
-        Literal["lowercase", "multiwoz"] | None,
+        Literal["everyday", "lowercase", "multiwoz"] | None,
         typer.Option(
-            help="Text rules of the model to train; by default multiwoz for MultiWOZ's slots, else lowercase."
+            help="Text rules of the model to train; by default everyday for MultiWOZ's slots, else lowercase."
         ),
     ] = None,
     operations: Annotated[str, typer.Option(help="Operation set of the model to train.")] = "4",

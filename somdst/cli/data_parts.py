@@ -84,8 +84,8 @@ def schema_to_check(given: str | None, corpora: Sequence[Corpus]) -> Schema:
     return schema_for(given, corpora)
 
 
-def normalisation_for(schema: Schema) -> Normalisation:
-    return "multiwoz" if is_multiwoz(schema) else "lowercase"
+def normalisation_for(schema: Schema, of_multiwoz: Normalisation = "everyday") -> Normalisation:
+    return of_multiwoz if is_multiwoz(schema) else "lowercase"
 
 
 def json_lines_files(path: Path, split: Split | None) -> list[Path]:

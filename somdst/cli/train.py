@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
 
@@ -44,7 +44,14 @@ def train(
         str | None,
         typer.Option("--from", help="Go on from a trained model: a folder, or default.", show_default=False),
     ] = None,
-    preset: PresetOption = "cpu",
+    preset: Annotated[
+        str,
+        typer.Option(
+            "--preset",
+            help="cpu: fast on two cores; shipped: cpu in several runs, as the shipped tracker was made; paper: the "
+            "paper's constants.",
+        ),
+    ] = "cpu",
     config: ConfigOption = None,
     limit: LimitOption = 0,
     skip_unknown: Annotated[
@@ -59,26 +66,60 @@ def train(
     Example: `somdst train multiwoz-2.1 runs/first --preset cpu --epochs 4`
     """
     require_torch()
-    from somdst.learn import machine
+    from somdst.learn import machine, recipe
     from somdst.learn.settings import load_settings
 
     given = {key: value for key, value in options.items() if value is not None}
-    settings = load_settings(preset, file=config, **given)
+    staged = preset == recipe.NAME
+    load_settings(
+        "cpu" if staged else preset, file=config, **given
+    )  # what is wrong in them is said before anything else
+    if staged and start_from:
+        raise InputError(f"The preset {recipe.NAME} starts from an encoder: leave --from out, or take the preset cpu.")
     machine.prepare()
+    dialogues, dev_dialogues, found = read_corpora(corpus, dev, schema, limit, skip_unknown=skip_unknown)
+    note(f"{len(dialogues):,} dialogues to learn from, {len(dev_dialogues):,} to choose by, {len(found)} slots")
+    task = Task(dialogues, dev_dialogues, found)
+    if staged:
+        from somdst.cli.train_recipe import train_recipe
+
+        out = train_recipe(task, out, config=config, given=given)
+    else:
+        settings = settings_for(task, preset, config, given, start_from=start_from)
+        train_once(task, out, settings, start_from=start_from)
+    if first_process():
+        typer.echo(str(out))
+
+
+class Task(NamedTuple):
+    """What there is to learn."""
+
+    dialogues: tuple[Dialogue, ...]
+    dev: tuple[Dialogue, ...]
+    schema: Schema
+
+
+def settings_for(
+    task: Task, preset: str, config: Path | None, given: dict[str, Any], *, start_from: str | Path | None
+) -> Settings:
+    from somdst.learn.settings import load_settings
+
+    return with_text_rules(load_settings(preset, file=config, **given), task.schema, start_from)
+
+
+def train_once(task: Task, out: Path, settings: Settings, *, start_from: str | Path | None) -> None:
+    """One run, in a folder of its own; where it was stopped before its end the program ends too."""
     from somdst.learn.training import Trainer
 
-    dialogues, dev_dialogues, found = read_corpora(corpus, dev, schema, limit, skip_unknown=skip_unknown)
-    settings = with_text_rules(settings, found, start_from)
-    model, encoder = _model(settings, found, start_from, dialogues)
-    note(f"{len(dialogues):,} dialogues to learn from, {len(dev_dialogues):,} to choose by, {len(found)} slots")
+    model, encoder = _model(settings, task, start_from)
     line = ProgressLine()
     trainer = Trainer(
         model,
         encoder,
         settings,
-        dialogues,
+        task.dialogues,
         out,
-        evaluate=evaluator(dev_dialogues, settings) if dev_dialogues else None,
+        evaluate=evaluator(task.dev, settings) if task.dev else None,
         report=line.show,
         own_states=_own_states(settings.own_states),
     )
@@ -89,16 +130,14 @@ def train(
         raise typer.Exit(130)
     accuracy = f", dev joint goal accuracy {outcome.best:.2f}" if outcome.best >= 0 else ""
     note(f"done: the model is in {out}{accuracy}, {outcome.seconds / 60:.1f} minutes of training")
-    if _first_process():
-        typer.echo(str(out))
 
 
 def note(text: str) -> None:
-    if _first_process():
+    if first_process():
         typer.echo(text, err=True)
 
 
-def _first_process() -> bool:
+def first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"  # as torchrun and accelerate count them
 
 
@@ -153,26 +192,29 @@ def _check_slots(dialogues: tuple[Dialogue, ...], schema: Schema, *, skip_unknow
         note(f'left out: the slot "{slot}", labelled in {turns:,} turns')
 
 
-def with_text_rules(settings: Settings, schema: Schema, start_from: str | None = None) -> Settings:
-    """Unless they were chosen, the text rules are those of the model to go on from where it knows the same slots, or
-    MultiWOZ's for MultiWOZ only: they would take the hyphens out of other people's values."""
+def with_text_rules(settings: Settings, schema: Schema, start_from: str | Path | None = None) -> Settings:
+    """Unless they were chosen, the text rules are those of the model to go on from where it knows the same slots, the
+    preset's for MultiWOZ, and lowercase for all else: others would take the hyphens out of other people's values."""
     from somdst.cli.data_parts import normalisation_for
     from somdst.folder import ModelFolder
 
-    if "normalisation" in settings.model_fields_set:
+    if settings.is_chosen("normalisation"):
         return settings
     start = ModelFolder.open(start_from) if start_from else None
-    rules = start.config.normalisation if start and start.schema == schema else normalisation_for(schema)
+    if start and start.schema == schema:
+        rules = start.config.normalisation
+    else:
+        rules = normalisation_for(schema, settings.normalisation)
     return settings.model_copy(update={"normalisation": rules})
 
 
-def _model(settings: Settings, schema: Schema, start_from: str | None, dialogues: tuple[Dialogue, ...]) -> Any:
+def _model(settings: Settings, task: Task, start_from: str | Path | None) -> Any:
     from somdst.folder import ModelFolder
     from somdst.learn.start import from_model, new_model
 
     if start_from:
-        return from_model(ModelFolder.open(start_from), settings, schema)
-    return new_model(settings, schema, dialogues)
+        return from_model(ModelFolder.open(start_from), settings, task.schema)
+    return new_model(settings, task.schema, task.dialogues)
 
 
 def evaluator(dialogues: tuple[Dialogue, ...], settings: Settings) -> Callable[[Predictor], float]:

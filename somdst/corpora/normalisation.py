@@ -1,7 +1,8 @@
 """How text is made uniform before a model reads it: `normalise`, and `source_span` to find the way back.
 
-Two kinds: "multiwoz" follows the preprocessing that the paper's data went through, written as tables of small pure
-functions; "lowercase" only lower-cases and tidies spaces. The repair of gold labels is `labels.py`'s concern. Word
+Three kinds: "multiwoz" follows the preprocessing that the paper's data went through, written as tables of small pure
+functions; "everyday" writes out short forms and spoken times before that; "lowercase" only lower-cases and tidies
+spaces. The repair of gold labels is `labels.py`'s concern. Word
 pieces and special tokens are the encoding's: a "[NULL]" that a user types is text like any other here.
 """
 
@@ -12,15 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from somdst.config import Normalisation
+from somdst.corpora import everyday
+from somdst.corpora.rule import Rule
 from somdst.errors import InputError
-
-
-class Rule(NamedTuple):
-    """Every match of `pattern` is replaced by what `replacement` makes of it."""
-
-    pattern: re.Pattern[str]
-    replacement: Callable[[re.Match[str]], str]
-
 
 CONTRACTIONS = {
     "it's": "it is", "that's": "that is", "what's": "what is", "there's": "there is", "there're": "there are",
@@ -68,28 +63,34 @@ def _stands_before(match: re.Match[str], word: str) -> bool:
 
 
 _SURROGATES: dict[int, str | None] = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # half a character: no UTF-8 for it
+_MULTIWOZ_CHARACTERS: dict[int, str | None] = (
+    _SURROGATES
+    # ";" must go because it separates system from user in the paper's input.
+    | {ord(old): new for old, new in {"‘": "'", "’": "'", ";": ",", "/": " and "}.items()}
+    | {ord(old): None for old in '"“”<>@()'}
+)
 _CHARACTERS: dict[Normalisation, dict[int, str | None]] = {
     "lowercase": _SURROGATES,
-    # ";" must go because it separates system from user in the paper's input.
-    "multiwoz": _SURROGATES
-    | {ord(old): new for old, new in {"‘": "'", "’": "'", ";": ",", "/": " and "}.items()}
-    | {ord(old): None for old in '"“”<>@()'},
+    "multiwoz": _MULTIWOZ_CHARACTERS,
+    "everyday": {old: new for old, new in _MULTIWOZ_CHARACTERS.items() if old != ord("/")},  # "w/" is a word there
 }
 
+_MULTIWOZ_RULES = (
+    # Patterns begin with what they look for and look back from there: several times faster than `\b` in front.
+    Rule(re.compile(r"b(?<!\wb)(?:&|\s+and\s+)b\b"), lambda _: "bed and breakfast"),
+    # The suffixes that a rule below splits off keep their hyphen, so that normal text stays as it is.
+    Rule(re.compile(r"-(?!(?<=\s-)(?:s|er|ly)(?!\S))"), lambda _: " "),
+    Rule(re.compile(r"[?.,!](?!(?<=\d.)\d)"), lambda match: f" {match[0]} "),
+    Rule(re.compile(r"\.(?:\s+\.)+"), lambda _: "."),
+    Rule(re.compile(r"'s(?<=\S's)(?!\S)(?<!\bit's)(?<!\bthat's)(?<!\bwhat's)(?<!\bthere's)"), lambda _: " 's"),
+    Rule(re.compile(r"(\S{3,})(\s+\1(?!\S))?"), _replace_word),
+    Rule(re.compile(r"good(?<!\Sgood)\s+bye(?!\S)"), lambda _: "goodbye"),
+    Rule(re.compile(r"[0-9](?<!\S.)[0-9]*(?:\s+[0-9]+)+(?!\S)"), lambda match: "".join(match[0].split())),
+)
 _RULES: dict[Normalisation, tuple[Rule, ...]] = {
     "lowercase": (),
-    "multiwoz": (
-        # Patterns begin with what they look for and look back from there: several times faster than `\b` in front.
-        Rule(re.compile(r"b(?<!\wb)(?:&|\s+and\s+)b\b"), lambda _: "bed and breakfast"),
-        # The suffixes that a rule below splits off keep their hyphen, so that normal text stays as it is.
-        Rule(re.compile(r"-(?!(?<=\s-)(?:s|er|ly)(?!\S))"), lambda _: " "),
-        Rule(re.compile(r"[?.,!](?!(?<=\d.)\d)"), lambda match: f" {match[0]} "),
-        Rule(re.compile(r"\.(?:\s+\.)+"), lambda _: "."),
-        Rule(re.compile(r"'s(?<=\S's)(?!\S)(?<!\bit's)(?<!\bthat's)(?<!\bwhat's)(?<!\bthere's)"), lambda _: " 's"),
-        Rule(re.compile(r"(\S{3,})(\s+\1(?!\S))?"), _replace_word),
-        Rule(re.compile(r"good(?<!\Sgood)\s+bye(?!\S)"), lambda _: "goodbye"),
-        Rule(re.compile(r"[0-9](?<!\S.)[0-9]*(?:\s+[0-9]+)+(?!\S)"), lambda match: "".join(match[0].split())),
-    ),
+    "multiwoz": _MULTIWOZ_RULES,
+    "everyday": (*everyday.RULES, *_MULTIWOZ_RULES),
 }
 
 
@@ -100,6 +101,8 @@ def normalise(text: str, kind: Normalisation) -> str:
     "i would like 2 cheap -er bed and breakfast 's , it is for sunday , 10.30 !"
     >>> normalise("  Hello   WORLD ", "lowercase")
     'hello world'
+    >>> normalise("2 ppl on Fri, quarter past 5 in the afternoon", "everyday")
+    '2 people on friday , 17:15'
     """
     rules = _rules(kind)
     # Letter by letter outside ASCII: a final Greek sigma depends on its word, which `source_span` could not follow.

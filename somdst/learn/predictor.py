@@ -58,7 +58,7 @@ class TorchPredictor(ModelPredictor):
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
 
     @torch.inference_mode()
-    def run_encoder(self, arrays: Arrays) -> EncoderRun:
+    def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
         self.model.eval()
         ids, segments, mask, slots = (torch.from_numpy(array).to(self.device) for array in arrays)
         batch = Batch(ids, segments, mask, slots)

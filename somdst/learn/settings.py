@@ -1,7 +1,7 @@
 """How a model is trained: every choice, with the sentence that is also the command line's help.
 
-Presets: `paper` has the constants of the paper (section 4.2), `cpu` is the recipe of the shipped model, made for two
-cores; docs/experiments.md says what each choice is worth.
+Presets: `paper` has the constants of the paper (section 4.2), `cpu` is made for two cores; docs/experiments.md says
+what each choice is worth. The shipped model took several runs of `cpu`: `recipe.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 
 from somdst.config import Design, ModelConfig
 from somdst.errors import InputError, StateError, did_you_mean
@@ -81,12 +81,24 @@ class Settings(Design):
     )
     checkpoint_minutes: float = Field(default=10.0, gt=0, le=10, description="Minutes between two checkpoints.")
 
+    _chosen: frozenset[str] = PrivateAttr(default=frozenset())
+
+    def is_chosen(self, name: str) -> bool:
+        """Whether somebody gave this setting, in a file or as an option: then no preset or default stands for it."""
+        return name in self._chosen
+
     def model(self) -> ModelConfig:
         return ModelConfig.model_validate({key: getattr(self, key) for key in Design.model_fields})
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "cpu": {"history": 5, "operation_weight": 10.0, "perturb": 0.1, "lexicon_cutoff": 0.75},
+    "cpu": {
+        "history": 5,
+        "operation_weight": 10.0,
+        "perturb": 0.1,
+        "lexicon_cutoff": 0.75,
+        "normalisation": "everyday",
+    },
     "paper": {
         "encoder": "bert-base-uncased",
         "layout": "paper",
@@ -116,13 +128,15 @@ def load_settings(preset: str, *, file: Path | None = None, **overrides: Any) ->
         raise InputError(
             f'There is no preset "{preset}"; there are {", ".join(PRESETS)}.{did_you_mean(preset, PRESETS)}'
         )
-    values = {**PRESETS[preset], **(_read(file) if file else {}), **overrides}
+    chosen = {**(_read(file) if file else {}), **overrides}
+    values = {**PRESETS[preset], **chosen}
     for key in values:
         if key not in Settings.model_fields:
             raise InputError(f'There is no setting "{key}".{did_you_mean(key, Settings.model_fields)}')
     try:
         settings = Settings.model_validate(values)
         OperationSet.named(settings.operation_set)
+        settings._chosen = frozenset(chosen)
         return settings
     except StateError as error:
         raise InputError(str(error)) from error

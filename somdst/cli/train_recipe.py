@@ -1,0 +1,72 @@
+"""`somdst train --preset shipped`: the runs of `learn/recipe.py` one after the other, each in a folder of its own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from somdst.cli.train import first_process, note, settings_for, train_once
+from somdst.errors import InputError
+
+if TYPE_CHECKING:
+    from somdst.cli.train import Task
+
+
+def train_recipe(task: Task, out: Path, *, config: Path | None, given: dict[str, Any]) -> Path:
+    """The folder of the last run. Runs that are finished are not run again, so a stopped recipe goes on."""
+    from somdst.learn.recipe import NAME, RUNS
+
+    if "own_states" in given:
+        raise InputError(f"The preset {NAME} collects the model's mistakes itself: leave --own-states out.")
+    before: Path | None = None
+    for number, run in enumerate(RUNS, start=1):
+        note(f"run {number} of {len(RUNS)}: {run}")
+        changes = {**run.settings, **given}
+        if run.learns_from_mistakes and before is not None:
+            changes["own_states"] = out / f"own-{before.name}.jsonl"
+            _collect_mistakes(before, task, changes["own_states"])
+        settings = settings_for(task, "cpu", config, changes, start_from=before)
+        train_once(task, out / run.name, settings, start_from=before)
+        before = out / run.name
+    model = out / RUNS[-1].name
+    if first_process():
+        _describe(model, given)
+    return model
+
+
+def _collect_mistakes(model: Path, task: Task, path: Path) -> None:
+    """The memories that the model has on the training dialogues, through its int8 runtime. One process does it."""
+    if not first_process():
+        while not path.exists():
+            time.sleep(1)
+        return
+    if path.exists():
+        return
+    from somdst.cli.measuring import turns_progress
+    from somdst.evaluate.run import run
+    from somdst.evaluate.saved import Saved, save
+    from somdst.folder import ModelFolder
+    from somdst.learn.export import export
+    from somdst.runtime import Runtime
+
+    export(ModelFolder.open(model), ("int8",))
+    runtime = Runtime.open(model)
+    with turns_progress("its own mistakes", sum(len(dialogue.turns) for dialogue in task.dialogues)) as progress:
+        runs = run(runtime, task.dialogues, batch_size=256, progress=progress)
+    save(path, Saved(runtime.model_id, "train", runtime.schema, runtime.operation_set, tuple(runs)))
+
+
+def _describe(model: Path, given: dict[str, Any]) -> None:
+    """How the model was made, for its card."""
+    from somdst.learn.recipe import NAME, RUNS
+
+    options = "".join(f" --{name.replace('_', '-')} {value}" for name, value in given.items())
+    lines = [
+        f"    somdst train train.jsonl.xz OUT --dev dev.jsonl.xz --preset {NAME}{options}",
+        "",
+        f"That is {len(RUNS)} runs of the preset `cpu`, each from the one before:",
+        "",
+        *(f"{number}. `{run.name}`: {run}" for number, run in enumerate(RUNS, start=1)),
+    ]
+    (model / "recipe.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
