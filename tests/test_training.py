@@ -59,6 +59,7 @@ SMALL: dict[str, Any] = {
 LEARNING = SMALL | {  # its own choices, so that a change of the preset's recipe does not move what is tested
     "history": 1,
     "perturb": 0.0,
+    "revise": 0.0,
     "lexicon_cutoff": 0.0,
     "batch_size": 4,
     "encoder_learning_rate": 5e-3,
@@ -73,6 +74,7 @@ EVERYTHING = SMALL | {  # everything that is random, so that a resumed run has m
     "shuffle_slots": 0.5,
     "wrong_states": 0.5,
     "perturb": 0.3,
+    "revise": 0.2,
     "teacher_forcing": 0.5,
     "average": 0.9,
     "epochs": 2.0,

@@ -73,6 +73,10 @@ class Settings(Design):
         default=0.0, ge=0, le=1, description="Share of the examples whose user turn is typed differently."
     )
 
+    revise: float = Field(
+        default=0.0, ge=0, le=1, description="Share of the examples in which the user takes something back."
+    )
+
     # Looking after the run.
     evaluate_every: float = Field(default=0.5, gt=0, description="Epochs between two looks at dev.")
     dev_limit: int = Field(default=0, ge=0, description="Dialogues of dev to look at; 0 takes all.")
@@ -96,6 +100,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "history": 5,
         "operation_weight": 10.0,
         "perturb": 0.1,
+        "revise": 0.05,
         "lexicon_cutoff": 0.75,
         "normalisation": "everyday",
     },
