@@ -47,6 +47,17 @@ EVERYDAY = {
     "half past five": "5:30",
     "twenty-five minutes to 1": "12:35",
     "five to seven": "5 to 7",
+    "a table for 2 in the evening": "a table for 2 in the evening",
+    "for 5 after 7 on friday": "for 5 after 7 on friday",
+    "from 5 to 7 pm": "from 5 to 19:00",
+    "10 to 5 pm": "10 to 17:00",
+    "from ten to one in the afternoon": "from 10 to 13:00",
+    "half after six": "6:30",
+    "wed like it on wed": "wed like it on wednesday",
+    "seven in the evening": "19:00",
+    "at 5:15 in the evening": "at 17:15",
+    "quarter to twelve in the morning": "11:45",
+    "mon-fri, move it to sun, mon": "monday friday , move it to sunday , monday",
     "quarter to 7": "6:45",
     "ten to one in the afternoon": "12:50",
     "ten to one in the morning": "00:50",
@@ -85,6 +96,10 @@ def test_everyday_rules(raw: str) -> None:
     text = normalise(raw, "everyday")
     assert text == EVERYDAY[raw]
     assert normalise(text, "everyday") == text
+
+
+def test_letters_of_an_abbreviation_are_no_short_forms() -> None:
+    assert normalise("the R.U.K., u-turn", "everyday") == "the r . u . k . , u turn"
 
 
 @pytest.mark.parametrize("raw", sorted(RULES))

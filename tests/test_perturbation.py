@@ -30,6 +30,17 @@ def test_typos_change_words_but_never_those_of_values() -> None:
     assert perturb("ok 5", "typos", random.Random(0)) == "ok 5"  # nothing long enough: nothing to do
 
 
+@pytest.mark.parametrize("hour", range(24))
+def test_a_time_said_in_words_is_read_as_that_time(hour: int) -> None:
+    for minute in range(60):
+        time = f"{hour:02}:{minute:02}"
+        said = {perturb(f"leave at {time}", "times", random.Random(seed)) for seed in range(12)}
+        read = {normalise(text, "everyday").removeprefix("leave at ") for text in said}
+        if 10 <= hour <= 12 and minute in (50, 55):  # "ten to five" may also be from ten to five
+            continue
+        assert read <= {time, f"{hour}:{minute:02}" if hour in (10, 11, 12) else time}, said
+
+
 def test_chat_has_short_forms_that_no_rule_writes_out() -> None:
     assert normalise(perturb("a hotel tomorrow", "chat", random.Random(0)), "everyday") == "a htl tomorrow"
 

@@ -111,7 +111,7 @@ _DIGITS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS, start=
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _CHAT = {
     "tomorrow": "tmrw", "tonight": "2nite", "today": "2day", "please": "pls", "thanks": "thx", "thank you": "ty",
-    "you": "u", "your": "ur", "are": "r", "people": "ppl", "because": "cuz", "about": "abt", "okay": "k",
+    "you": "u", "your": "ur", "are": "r", "people": "ppl", "because": "cuz", "about": "abt",
     "great": "gr8", "with": "w/", "before": "b4", "something": "smth", "information": "info", "want to": "wanna",
     "going to": "gonna", "i don't know": "idk", "by the way": "btw", "see you": "cu", "around": "arnd",
     # Not among the short forms that `everyday.py` writes out: what the model has to get over by itself.
