@@ -22,7 +22,7 @@ format: $(VENV)/everything
 $(VENV)/runtime: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade pip
-	$(BIN)/pip install -q -c constraints.txt -e .
+	$(BIN)/pip install -q --no-compile -c constraints.txt -e .
 	touch $@
 
 # torch first and by its exact version, so that no package pulls another build of it.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -284,12 +284,17 @@ def shuffled_order(slots: int, *, rate: float, rng: random.Random) -> list[int] 
     return order
 
 
-def drop_words(encoding: Encoding, *, rate: float, unk: int, rng: random.Random) -> Encoding:
-    """Replace dialogue pieces (never the state, never special tokens) by [UNK] with probability `rate`."""
+def drop_words(
+    encoding: Encoding, *, rate: float, unk: int, rng: random.Random, spared: Collection[int] = ()
+) -> Encoding:
+    """Replace dialogue pieces (never the state, never special tokens) by [UNK] with probability `rate`.
+
+    Pieces that are `spared` stay: a value that is to be written must be there to be read.
+    """
     ids = list(encoding.ids)
     for region in encoding.regions:
         if region.slot is None:
             for position in range(region.start, region.end):
-                if rng.random() < rate:
+                if rng.random() < rate and ids[position] not in spared:
                     ids[position] = unk
     return replace(encoding, ids=ids)

@@ -93,8 +93,10 @@ class ModelFolder:
         return found if isinstance(found, dict) else {}
 
     def model_id(self, *weights: str) -> str:
-        """The model's name and the beginning of a hash of these files: two models hardly ever share it."""
-        digest = hashlib.blake2b(digest_size=4)
+        """The model's name and the beginning of a hash of these files and of all else that decides what it says: two
+        models that differ hardly ever share it."""
+        said = (self.config.model_dump_json(), json.dumps(self.schema.to_json()), json.dumps(self.lexicon().to_json()))
+        digest = hashlib.blake2b("\n".join(said).encode(), digest_size=4)
         for name in weights:
             with self.file(name).open("rb") as stream:
                 while block := stream.read(1 << 20):

@@ -1,8 +1,9 @@
 """`ModelPredictor`: what every trained model does around its network, whichever engine runs it.
 
-Turns are encoded and padded into arrays, the encoder is run once for all of them, then the generator once for all slots
-to update of all turns, and the numbers become a `Prediction`. `runtime.py` runs the network on ONNX Runtime,
-`learn/predictor.py` on torch; both only implement `run_encoder` and `run_generator`.
+Turns are encoded and padded into arrays, one batch for each of the engine's lanes; the encoder is run for all turns of
+a batch, then the generator once for all slots to update of all of them, and the numbers become a `Prediction`.
+`runtime.py` runs the network on ONNX Runtime, `learn/predictor.py` on torch; both only implement `run_encoder` and
+`run_generator`.
 """
 
 from __future__ import annotations

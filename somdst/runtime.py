@@ -8,6 +8,7 @@ concern.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ import onnxruntime
 from somdst.cores import cores
 from somdst.errors import ModelError
 from somdst.folder import ModelFolder
+from somdst.operations import Operation
+from somdst.prediction import Prediction, TurnInput
 from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
 
 
@@ -40,11 +43,18 @@ class Runtime(ModelPredictor):
     @cached_property
     def _side_by_side(self) -> onnxruntime.InferenceSession:
         """The encoder for batches: one thread a run, many runs at once."""
-        return _open(self.folder, f"encoder.{self.precision}.onnx", 1)
+        return self._encoder if self.threads == 1 else _open(self.folder, f"encoder.{self.precision}.onnx", 1)
 
     @property
     def lanes(self) -> int:
         return self.threads
+
+    def predict(
+        self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
+    ) -> list[Prediction]:
+        if len(inputs) > 1:
+            _ = self._side_by_side  # opened here, and not by each lane for itself
+        return super().predict(inputs, operations=operations)
 
     def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
         """Turn by turn, each without its padding.

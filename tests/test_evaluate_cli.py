@@ -77,7 +77,7 @@ def test_perturbations_are_measured_one_by_one(corpus: Path) -> None:
     assert list(data["perturbations"]) == ["lowercase"]
     assert data["perturbations"]["lowercase"]["turns_changed"] == data["turns"]
     everything = json.loads(somdst("evaluate", "good", corpus, "--json", "--perturb", "all"))
-    assert len(everything["perturbations"]) == 6
+    assert len(everything["perturbations"]) == 7
     assert everything["perturbations"]["lowercase"]["joint_goal_accuracy"] == data["joint_goal_accuracy"]
     assert "change-of-mind" in somdst("evaluate", "good", corpus, "--perturb", "change-of-mind")
 

@@ -83,6 +83,11 @@ def test_numbers(said: str, expected: str) -> None:
     assert perturb(said, "numbers", random.Random(0)) == expected
 
 
+def test_vowels_go_but_not_those_of_values() -> None:
+    said = ways("Looking for the charlie chan restaurant", "vowels", values=("charlie chan",))
+    assert all("charlie chan" in text for text in said) and any(text.startswith("Lkng fr") for text in said)
+
+
 def test_a_change_of_mind_ends_with_what_was_said_first() -> None:
     for said in ways("On Friday please", "change-of-mind"):
         days = re.findall(r"\w+day", said)

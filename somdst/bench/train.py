@@ -30,9 +30,8 @@ from somdst.schema import Schema
 Variant = Literal["straightforward", "paper", "compact"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 BATCH = 32
-WARM_UP: dict[Variant, int] = {"straightforward": 3, "paper": 12, "compact": 12}
-"""Steps before the clock starts. Ours meets many lengths, keeps the memory that each of them took, and is in its stride
-once it has met most; the straightforward loop has one length."""
+WARM_UP = 8
+"""Steps before the clock starts: ours meets many lengths, and keeps the memory that each of them took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +80,7 @@ def measure_training(
     """Measure all variants, in turn. `progress` hears of each measurement."""
     rates: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
     with tempfile.TemporaryDirectory() as folder:
-        write_dialogues(
-            Path(folder) / "train.jsonl", sample(dialogues, turns=4 * (max(WARM_UP.values()) + steps) * BATCH)
-        )
+        write_dialogues(Path(folder) / "train.jsonl", sample(dialogues, turns=4 * (WARM_UP + steps) * BATCH))
         schema.save(Path(folder) / "schema.json")
         for repeat in range(repeats):
             for variant in VARIANTS:
@@ -130,8 +127,7 @@ def run_job(job: Job) -> float:
 class _Clock:
     """Turns a second after the warm-up."""
 
-    def __init__(self, warm_up: int) -> None:
-        self.warm_up = warm_up
+    def __init__(self) -> None:
         self.marks: list[tuple[float, int]] = []
 
     def mark(self, turns: int) -> None:
@@ -139,7 +135,7 @@ class _Clock:
 
     @property
     def rate(self) -> float:
-        (start, before), (end, after) = self.marks[self.warm_up - 1], self.marks[-1]
+        (start, before), (end, after) = self.marks[WARM_UP - 1], self.marks[-1]
         return (after - before) / (end - start)
 
 
@@ -163,10 +159,10 @@ def _ours(job: Job, dialogues: list[Dialogue], schema: Schema) -> float:
         evaluate_every=1000.0,
     )
     model, encoder = new_model(settings, schema, dialogues)
-    clock = _Clock(WARM_UP[job.variant])
+    clock = _Clock()
     with tempfile.TemporaryDirectory() as out:
         trainer = Trainer(
-            model, encoder, settings, dialogues, Path(out), report_every=1, stop_after=clock.warm_up + job.steps
+            model, encoder, settings, dialogues, Path(out), report_every=1, stop_after=WARM_UP + job.steps
         )
         trainer.report = lambda progress: clock.mark(trainer.position.turns)
         trainer.run()
@@ -186,9 +182,9 @@ def _straightforward(job: Job, dialogues: list[Dialogue], schema: Schema) -> flo
     model, encoder = new_model(settings, schema, dialogues)
     batches = Batches(examples(dialogues, encoder), encoder, settings, ValuePool({}))
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.encoder_learning_rate)
-    rng, clock, turns = random.Random(job.seed), _Clock(WARM_UP[job.variant]), 0
+    rng, clock, turns = random.Random(job.seed), _Clock(), 0
     model.train()
-    for step in range(clock.warm_up + job.steps):
+    for step in range(WARM_UP + job.steps):
         chosen = rng.sample(range(len(batches.examples)), BATCH)
         batch = padded(batches.tensors(chosen, step), length=settings.max_length, pad=encoder.pad)
         torch.autograd.backward(slot_by_slot_loss(model, batch).total)

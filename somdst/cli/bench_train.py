@@ -17,7 +17,7 @@ def train(
         str, typer.Argument(metavar="CORPUS", help="Labelled dialogues: a file, a folder, or synthetic.")
     ],
     repeats: Annotated[int, typer.Option(min=1, help="How often each loop is measured; the median counts.")] = 3,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of 32 turns in each measurement.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of 32 turns in each measurement.")] = 8,
     encoder: Annotated[str, typer.Option(help="A hub name, a folder, minilm or tiny.")] = "minilm",
     schema: Annotated[Path | None, typer.Option(help="Schema of the slots; default: the corpus's own.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")] = False,

@@ -29,7 +29,8 @@ def evaluate(
         str | None,
         typer.Option(
             "--perturb",
-            help="Also measure text as people type it: lowercase, typos, chat, times, numbers, change-of-mind, or all.",
+            help="Also measure text as people type it: lowercase, typos, chat, times, numbers, change-of-mind, "
+            "vowels, or all.",
             show_default=False,
         ),
     ] = None,

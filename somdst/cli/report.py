@@ -19,7 +19,7 @@ def report(
         Path | None,
         typer.Option("--run", help="The training run's folder, for the learning curve.", show_default=False),
     ] = None,
-    perturb: Annotated[bool, typer.Option(help="Also measure text as people type it: six more runs.")] = True,
+    perturb: Annotated[bool, typer.Option(help="Also measure text as people type it: seven more runs.")] = True,
     engine: measuring.EngineOption = "onnx",
     precision: measuring.PrecisionOption = "int8",
     limit: measuring.LimitOption = None,

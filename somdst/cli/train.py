@@ -67,15 +67,18 @@ def train(
     """
     require_torch()
     from somdst.learn import machine, recipe
-    from somdst.learn.settings import load_settings
+    from somdst.learn.settings import PRESETS, load_settings
 
     given = {key: value for key, value in options.items() if value is not None}
     staged = preset == recipe.NAME
-    load_settings(
-        "cpu" if staged else preset, file=config, **given
-    )  # what is wrong in them is said before anything else
+    if not staged and preset not in PRESETS:
+        known = (*PRESETS, recipe.NAME)
+        raise InputError(f'There is no preset "{preset}"; there are {", ".join(known)}.{did_you_mean(preset, known)}')
+    checked = load_settings("cpu" if staged else preset, file=config, **given)  # what is wrong is said at once
     if staged and start_from:
         raise InputError(f"The preset {recipe.NAME} starts from an encoder: leave --from out, or take the preset cpu.")
+    if staged and checked.own_states:
+        raise InputError(f"The preset {recipe.NAME} collects the model's mistakes itself: leave --own-states out.")
     machine.prepare()
     dialogues, dev_dialogues, found = read_corpora(corpus, dev, schema, limit, skip_unknown=skip_unknown)
     note(f"{len(dialogues):,} dialogues to learn from, {len(dev_dialogues):,} to choose by, {len(found)} slots")
@@ -85,8 +88,7 @@ def train(
 
         out = train_recipe(task, out, config=config, given=given)
     else:
-        settings = settings_for(task, preset, config, given, start_from=start_from)
-        train_once(task, out, settings, start_from=start_from)
+        train_once(task, out, checked, start_from=start_from)
     if first_process():
         typer.echo(str(out))
 
@@ -99,18 +101,11 @@ class Task(NamedTuple):
     schema: Schema
 
 
-def settings_for(
-    task: Task, preset: str, config: Path | None, given: dict[str, Any], *, start_from: str | Path | None
-) -> Settings:
-    from somdst.learn.settings import load_settings
-
-    return with_text_rules(load_settings(preset, file=config, **given), task.schema, start_from)
-
-
 def train_once(task: Task, out: Path, settings: Settings, *, start_from: str | Path | None) -> None:
     """One run, in a folder of its own; where it was stopped before its end the program ends too."""
     from somdst.learn.training import Trainer
 
+    settings = with_text_rules(settings, task.schema, start_from)
     model, encoder = _model(settings, task, start_from)
     line = ProgressLine()
     trainer = Trainer(

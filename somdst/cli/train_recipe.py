@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from somdst.cli.train import first_process, note, settings_for, train_once
-from somdst.errors import InputError
+from somdst.cli.train import first_process, note, train_once
 
 if TYPE_CHECKING:
     from somdst.cli.train import Task
@@ -15,18 +14,17 @@ if TYPE_CHECKING:
 
 def train_recipe(task: Task, out: Path, *, config: Path | None, given: dict[str, Any]) -> Path:
     """The folder of the last run. Runs that are finished are not run again, so a stopped recipe goes on."""
-    from somdst.learn.recipe import NAME, RUNS
+    from somdst.learn.recipe import RUNS
+    from somdst.learn.settings import load_settings
 
-    if "own_states" in given:
-        raise InputError(f"The preset {NAME} collects the model's mistakes itself: leave --own-states out.")
     before: Path | None = None
     for number, run in enumerate(RUNS, start=1):
         note(f"run {number} of {len(RUNS)}: {run}")
-        changes = {**run.settings, **given}
+        settings = load_settings("cpu", run=run.settings, file=config, **given)
         if run.learns_from_mistakes and before is not None:
-            changes["own_states"] = out / f"own-{before.name}.jsonl"
-            _collect_mistakes(before, task, changes["own_states"])
-        settings = settings_for(task, "cpu", config, changes, start_from=before)
+            mistakes = out / f"own-{before.name}.jsonl"
+            _collect_mistakes(before, task, mistakes)
+            settings = settings.model_copy(update={"own_states": mistakes})
         train_once(task, out / run.name, settings, start_from=before)
         before = out / run.name
     model = out / RUNS[-1].name
@@ -61,7 +59,7 @@ def _describe(model: Path, given: dict[str, Any]) -> None:
     """How the model was made, for its card."""
     from somdst.learn.recipe import NAME, RUNS
 
-    options = "".join(f" --{name.replace('_', '-')} {value}" for name, value in given.items())
+    options = "".join(f" {_option(name.replace('_', '-'), value)}" for name, value in given.items())
     lines = [
         f"    somdst train train.jsonl.xz OUT --dev dev.jsonl.xz --preset {NAME}{options}",
         "",
@@ -70,3 +68,7 @@ def _describe(model: Path, given: dict[str, Any]) -> None:
         *(f"{number}. `{run.name}`: {run}" for number, run in enumerate(RUNS, start=1)),
     ]
     (model / "recipe.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _option(name: str, value: Any) -> str:
+    return f"--{name} {value}" if not isinstance(value, bool) else f"--{name}" if value else f"--no-{name}"

@@ -6,9 +6,11 @@
     times           17:15 as "quarter past five in the afternoon" or "5:15pm"
     numbers         "three nights" as "3 nights" and "3 nights" as "three nights"
     change-of-mind  "friday" as "monday, no wait, friday"
+    vowels          "lkng fr a hotel": every third word or so without its vowels, where it is not part of a value
 
-Each kind is used alone: to measure what it costs, and to train with. All randomness comes from the `rng` that is
-passed. Only what the user says is changed; the system types well.
+Each kind is used alone: to measure what it costs, and to train with; `vowels` is for measuring only, as what no rule
+and no training knows. All randomness comes from the `rng` that is passed. Only what the user says is changed; the
+system types well.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from typing import Literal, get_args
 from somdst.dialogue import Dialogue
 from somdst.errors import InputError, did_you_mean
 
-Kind = Literal["lowercase", "typos", "chat", "times", "numbers", "change-of-mind"]
+Kind = Literal["lowercase", "typos", "chat", "times", "numbers", "change-of-mind", "vowels"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+TRAINED = tuple(kind for kind in KINDS if kind != "vowels")
 
 
 def perturb(text: str, kind: Kind, rng: random.Random, *, values: Collection[str] = ()) -> str:
@@ -104,6 +107,19 @@ def _typo(word: str, rng: random.Random) -> str:
             return word[:i] + word[i] + word[i:]
         case _:
             return word[:i] + rng.choice(_NEIGHBOURS[word[i].lower()]) + word[i + 1 :]
+
+
+_VOWEL_RATE = 0.3
+
+
+def _vowels(text: str, rng: random.Random, values: frozenset[str]) -> str:
+    def squeeze(match: re.Match[str]) -> str:
+        word = match[0]
+        if rng.random() >= _VOWEL_RATE or _has_value_word(word, values):
+            return word
+        return word[0] + re.sub(r"[aeiou]", "", word[1:], flags=re.IGNORECASE)
+
+    return re.sub(r"[A-Za-z]{3,}", squeeze, text)
 
 
 _NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -226,4 +242,5 @@ _PERTURBATIONS: dict[Kind, Callable[[str, random.Random, frozenset[str]], str]] 
     "times": _times,
     "numbers": _numbers,
     "change-of-mind": _change_of_mind,
+    "vowels": _vowels,
 }

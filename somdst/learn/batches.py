@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from somdst.corpora.perturbation import KINDS, perturb
+from somdst.corpora.perturbation import TRAINED, perturb
 from somdst.dialogue import Dialogue, Turn
 from somdst.encoding import Encoder, Encoding, drop_words, shuffled_order
 from somdst.learn.model import Batch, ValueTargets
@@ -129,7 +129,9 @@ class Batches:
         order = shuffled_order(len(self.encoder.schema), rate=settings.shuffle_slots, rng=rng)
         encoding = self.encoder.encode(self._input(example, fed, rng), order=order)
         if settings.word_dropout:
-            encoding = drop_words(encoding, rate=settings.word_dropout, unk=self.encoder.unk, rng=rng)
+            written = {piece for value in labels.values.values() for piece in self.encoder.encode_value(value)}
+            spared = written if settings.spare_values else ()
+            encoding = drop_words(encoding, rate=settings.word_dropout, unk=self.encoder.unk, rng=rng, spared=spared)
         return encoding, labels, example.dialogue.turns[example.number].domain
 
     def _fed_state(self, example: Example, rng: random.Random) -> State:
@@ -166,7 +168,7 @@ class Batches:
         turn = turns[number]
         if self.settings.perturb and rng.random() < self.settings.perturb:
             values = {str(value) for value in example.after.values()}
-            turn = replace(turn, user=perturb(turn.user, rng.choice(KINDS), rng, values=values))
+            turn = replace(turn, user=perturb(turn.user, rng.choice(TRAINED), rng, values=values))
         return TurnInput(turns[number - 1] if number else None, turn, fed, older=turns[: max(0, number - 1)])
 
 

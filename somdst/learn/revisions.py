@@ -72,7 +72,7 @@ def _takeable(state: State) -> Iterator[Slot]:
 def _say(slot: Slot, state: State, pool: ValuePool, rng: random.Random) -> tuple[str, Value | None]:
     old, new, chance = state[slot], pool.draw(slot, rng), rng.random()
     words = {"slot": _words(slot), "domain": slot.domain, "value": str(new), "old": str(old)}
-    if chance < _ANOTHER_RATE and new not in (None, old, DONTCARE) and "|" not in str(new):
+    if chance < _ANOTHER_RATE and new not in (None, old, DONTCARE, "yes", "no") and "|" not in str(new):
         return rng.choice(_ways(slot, state)).format(**words), new
     if chance < _ANOTHER_RATE + _ANY_RATE and old is not DONTCARE:
         return rng.choice(_ANY).format(**words), DONTCARE
@@ -81,13 +81,18 @@ def _say(slot: Slot, state: State, pool: ValuePool, rng: random.Random) -> tuple
 
 def _ways(slot: Slot, state: State) -> list[str]:
     """How to say that it is another value: shorter where no other slot can be meant."""
-    name = _last_word(slot)
     ways = [*_ANOTHER]
-    if sum(_last_word(other) == name for other in state) == 1:
-        ways += _BY_NAME.get(name, ())
+    if sum(_kind(other) == _kind(slot) for other in state) == 1:
+        ways += _BY_NAME.get(_last_word(slot), ())
     if state[slot] is not DONTCARE and list(state.values()).count(state[slot]) == 1:
         ways += _NOT_THE_OLD
     return ways
+
+
+def _kind(slot: str) -> str:
+    """Slots of one kind take values that look alike: "make it 17:45" may mean any time."""
+    name = _last_word(slot)
+    return {"leaveat": "time", "arriveby": "time", "departure": "place", "destination": "place"}.get(name, name)
 
 
 def _last_word(slot: str) -> str:

@@ -6,6 +6,7 @@ what each choice is worth. The shipped model took several runs of `cpu`: `recipe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +43,7 @@ class Settings(Design):
         default=0.0, ge=0, lt=1, description="Dropout on attention weights; slow on a CPU."
     )
     word_dropout: float = Field(default=0.1, ge=0, lt=1, description="Share of dialogue pieces replaced by [UNK].")
+    spare_values: bool = Field(default=True, description="Never drop a word of a value that is to be written.")
     shuffle_slots: float = Field(default=0.5, ge=0, le=1, description="Share of the examples whose slots are shuffled.")
     teacher_forcing: float = Field(
         default=1.0, ge=0, le=1, description="Share of the batches fed the gold value tokens."
@@ -100,7 +102,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "history": 5,
         "operation_weight": 10.0,
         "perturb": 0.1,
-        "revise": 0.05,
         "lexicon_cutoff": 0.75,
         "normalisation": "everyday",
     },
@@ -116,6 +117,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "warmup": 0.1,
         "dropout": 0.1,
         "attention_dropout": 0.1,
+        "spare_values": False,
         "teacher_forcing": 0.5,
         "freeze_embeddings": False,
         "average": 0.0,
@@ -127,14 +129,16 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def load_settings(preset: str, *, file: Path | None = None, **overrides: Any) -> Settings:
-    """A preset, changed by a YAML file, changed by single options."""
+def load_settings(
+    preset: str, *, run: Mapping[str, Any] | None = None, file: Path | None = None, **overrides: Any
+) -> Settings:
+    """A preset, changed by what one of several runs does differently, by a YAML file, and by single options."""
     if preset not in PRESETS:
         raise InputError(
             f'There is no preset "{preset}"; there are {", ".join(PRESETS)}.{did_you_mean(preset, PRESETS)}'
         )
     chosen = {**(_read(file) if file else {}), **overrides}
-    values = {**PRESETS[preset], **chosen}
+    values = {**PRESETS[preset], **(run or {}), **chosen}
     for key in values:
         if key not in Settings.model_fields:
             raise InputError(f'There is no setting "{key}".{did_you_mean(key, Settings.model_fields)}')

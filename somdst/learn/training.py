@@ -136,7 +136,9 @@ class Trainer:
         self._resume(optimizer, average)
         journal = Journal(self.out, self.position.step, active=accelerator.is_main_process)
         with self._signals():
-            return self._loop(accelerator, model, optimizer, batches, average, journal)
+            outcome = self._loop(accelerator, model, optimizer, batches, average, journal)
+        accelerator.wait_for_everyone()  # the others may go on from what the first process has just written
+        return outcome
 
     def _open_folder(self, accelerator: Accelerator) -> None:
         try:
