@@ -20,7 +20,7 @@ pytest.importorskip("torch")
 from somdst.cli.main import app
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.errors import ModelError
-from somdst.evaluate.agreement import agreement
+from somdst.evaluate.agreement import Agreement, agreement
 from somdst.folder import ModelFolder
 from somdst.learn.checkpoints import load_model, share_embeddings
 from somdst.learn.embeddings import FILE as EMBEDDINGS
@@ -190,6 +190,18 @@ def test_a_damaged_file_gets_one_sentence(folder: Path, tmp_path: Path, name: st
     with pytest.raises(ModelError, match=r"anew\.$") as caught:
         Runtime.open(copy)
     assert "\n" not in str(caught.value)
+
+
+def test_export_refuses_an_int8_that_costs_too_much(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "model"
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*.onnx"))
+    worse = Agreement(10, 99.0, 99.0, joint_goal_accuracy=50.0, other_joint_goal_accuracy=49.4)
+    monkeypatch.setattr("somdst.evaluate.agreement.agreement", lambda *_: worse)
+    result = CliRunner().invoke(app, ["export", str(copy), "--check", "synthetic:20", "--limit", "1"])
+    assert isinstance(result.exception, ModelError) and "int8 costs 0.60 points" in str(result.exception)
+    assert not list(copy.glob("*.onnx")) and not list(copy.glob(".export-*"))
 
 
 def test_export_on_the_command_line(folder: Path, tmp_path: Path) -> None:
