@@ -37,7 +37,7 @@ from somdst.learn.settings import Settings, load_settings  # noqa: E402
 from somdst.learn.start import from_model, new_model  # noqa: E402
 from somdst.learn.training import Outcome, Progress, Trainer  # noqa: E402
 from somdst.learn.wrong_states import ValuePool, corrupt, repairable  # noqa: E402
-from somdst.operations import FOUR, Operation  # noqa: E402
+from somdst.operations import FOUR  # noqa: E402
 from somdst.schema import Schema, Slot  # noqa: E402
 from somdst.state import DONTCARE, State  # noqa: E402
 
@@ -54,7 +54,6 @@ SMALL: dict[str, Any] = {
     "word_dropout": 0.0,
     "shuffle_slots": 0.0,
     "wrong_states": 0.0,
-    "revise": 0.0,
     "evaluate_every": 1.0,
 }
 LEARNING = SMALL | {  # its own choices, so that a change of the preset's recipe does not move what is tested
@@ -74,7 +73,6 @@ EVERYTHING = SMALL | {  # everything that is random, so that a resumed run has m
     "shuffle_slots": 0.5,
     "wrong_states": 0.5,
     "perturb": 0.3,
-    "revise": 0.2,
     "teacher_forcing": 0.5,
     "average": 0.9,
     "epochs": 2.0,
@@ -495,22 +493,10 @@ def test_labels_are_derived_against_the_fed_state() -> None:
         rng = random.Random(f"example {made.settings.seed} 0 {index}")
         fed = made._fed_state(example, rng)
         different += fed != example.before
-        encoding, labels, _ = made._prepare(index, 0)
+        encoding, labels = made._prepare(index, 0)
         assert FOUR.apply(fed, labels.operations, labels.values) == made._goal(example, fed)
         assert [region.slot for region in encoding.regions if region.slot] == [s for s in SYNTHETIC_SCHEMA if s in fed]
     assert different > 0.8 * len(made.examples)
-
-
-def test_what_a_user_takes_back_is_the_label() -> None:
-    made = batches({"revise": 1.0})
-    revised = 0
-    for index, example in enumerate(made.examples):
-        _, labels, domain = made._prepare(index, 0)
-        if any(isinstance(value, str) and value not in ("yes", "no") for value in example.after.values()):
-            (slot,) = (slot for slot, operation in labels.operations.items() if operation is not Operation.CARRYOVER)
-            assert slot in example.after and domain == SYNTHETIC_SCHEMA[slot].domain
-            revised += 1
-    assert revised > 0.5 * len(made.examples)
 
 
 def test_only_what_the_input_shows_is_to_be_repaired() -> None:

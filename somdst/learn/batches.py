@@ -16,7 +16,6 @@ from somdst.corpora.perturbation import TRAINED, perturb
 from somdst.dialogue import Dialogue, Turn
 from somdst.encoding import Encoder, Encoding, drop_words, shuffled_order
 from somdst.learn.model import Batch, ValueTargets
-from somdst.learn.revisions import revise
 from somdst.learn.settings import Settings
 from somdst.learn.wrong_states import ValuePool, corrupt, repairable
 from somdst.operations import Derived, OperationSet
@@ -38,11 +37,6 @@ class Example:
     before: State
     after: State
     own: State | None = None
-
-    def revised(self, pool: ValuePool, rng: random.Random) -> Example:
-        """The turn after this one, if the user then took something back."""
-        found = revise(self.dialogue, self.number, self.after, pool, rng)
-        return Example(found[0], self.number + 1, self.after, found[1]) if found else self
 
     def read(self, history: int) -> tuple[Turn, ...]:
         """The turns that a model with this history reads."""
@@ -113,17 +107,16 @@ class Batches:
     def tensors(self, indices: Sequence[int], epoch: int) -> Batch:
         encodings, derived, domains = [], [], []
         for index in indices:
-            encoding, labels, domain = self._prepare(index, epoch)
+            encoding, labels = self._prepare(index, epoch)
             encodings.append(encoding)
             derived.append(labels)
-            domains.append(self.domains.get(domain or "", -100))
+            turn = self.examples[index].dialogue.turns[self.examples[index].number]
+            domains.append(self.domains.get(turn.domain or "", -100))
         return to_batch(encodings, derived, domains, self.encoder, self.operation_set)
 
-    def _prepare(self, index: int, epoch: int) -> tuple[Encoding, Derived, str | None]:
+    def _prepare(self, index: int, epoch: int) -> tuple[Encoding, Derived]:
         example, settings = self.examples[index], self.settings
         rng = random.Random(f"example {settings.seed} {epoch} {index}")
-        if settings.revise and rng.random() < settings.revise:
-            example = example.revised(self.pool, rng)
         fed = self._fed_state(example, rng)
         labels = self.operation_set.derive(fed, self._goal(example, fed))
         order = shuffled_order(len(self.encoder.schema), rate=settings.shuffle_slots, rng=rng)
@@ -132,7 +125,7 @@ class Batches:
             written = {piece for value in labels.values.values() for piece in self.encoder.encode_value(value)}
             spared = written if settings.spare_values else ()
             encoding = drop_words(encoding, rate=settings.word_dropout, unk=self.encoder.unk, rng=rng, spared=spared)
-        return encoding, labels, example.dialogue.turns[example.number].domain
+        return encoding, labels
 
     def _fed_state(self, example: Example, rng: random.Random) -> State:
         settings = self.settings

@@ -29,5 +29,4 @@ RUNS = (
     Run("two", {"epochs": 0.75}),
     Run("three", {"epochs": 2.0, "own_rate": 0.4}, learns_from_mistakes=True),
     Run("four", {"epochs": 2.0, "own_rate": 0.4}, learns_from_mistakes=True),
-    Run("five", {"epochs": 1.1, "own_rate": 0.4, "dropout": 0.1, "revise": 0.05}, learns_from_mistakes=True),
 )

@@ -75,10 +75,6 @@ class Settings(Design):
         default=0.0, ge=0, le=1, description="Share of the examples whose user turn is typed differently."
     )
 
-    revise: float = Field(
-        default=0.0, ge=0, le=1, description="Share of the examples in which the user takes something back."
-    )
-
     # Looking after the run.
     evaluate_every: float = Field(default=0.5, gt=0, description="Epochs between two looks at dev.")
     dev_limit: int = Field(default=0, ge=0, description="Dialogues of dev to look at; 0 takes all.")
