@@ -28,6 +28,7 @@ from somdst.errors import ModelError
 from somdst.tracker import Tracker
 
 CORES_A_WORKER = 4
+"""So many a predictor keeps busy before what Python does holds them up."""
 
 Progress = Callable[[int], None]
 Lines = list[str]

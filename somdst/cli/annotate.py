@@ -26,7 +26,11 @@ def annotate(
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", "-j", min=1, help="Processes; by default one for every four cores.", show_default=False
+            "--workers",
+            "-j",
+            min=1,
+            help="Processes; by default one for every four cores, with Ray one a core.",
+            show_default=False,
         ),
     ] = None,
     batch: Annotated[int, typer.Option("--batch", min=1, max=1024, help="Dialogues in one run of the model.")] = 32,
