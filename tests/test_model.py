@@ -344,6 +344,23 @@ def test_every_operation_set_is_learned_from(operation_set: str) -> None:
 
 
 @KINDS
+def test_fused_attention_is_the_plain_one(layout: str) -> None:
+    model, text = tiny.model(layout=layout)
+    batch = batch_of(text)
+    plain = model(batch).total
+    plain.backward()
+    gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    model.operation_predictor.fuse_attention()
+    assert model.operation_predictor.encoder.config._attn_implementation == "sdpa"
+    fused = model(batch).total
+    fused.backward()
+    assert fused.item() == pytest.approx(plain.item(), rel=1e-5)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-3, atol=1e-5, msg=name)
+
+
+@KINDS
 def test_mixed_precision_is_near_the_whole_one(layout: str) -> None:
     """The encoder runs in bfloat16 throughout; its weights, and their gradients, stay float32."""
     model, text = tiny.model(layout=layout)

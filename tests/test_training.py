@@ -228,6 +228,38 @@ def test_an_interrupted_run_ends_with_equal_weights(uninterrupted: Path, tmp_pat
     assert [r["step"] for r in read_metrics(tmp_path / "metrics.jsonl")][-1] == steps[-1]
 
 
+def test_an_interrupted_run_with_fused_attention(tmp_path: Path) -> None:
+    fused = EVERYTHING | {"attention_dropout": 0.0}
+    whole = trainer(tmp_path / "whole", fused)
+    whole.run()
+    assert whole.model.operation_predictor.encoder.config._attn_implementation == "sdpa"
+    trainer(tmp_path / "parts", fused, stop_after=3).run()
+    trainer(tmp_path / "parts", fused).run()
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "precision", "attention"),
+    [
+        ({"avx2": True}, "fp32", "sdpa"),
+        ({"avx512_bf16": True, "amx_bf16": False}, "bf16", "eager"),
+        ({"amx_bf16": True}, "bf16", "eager"),
+        ({"architecture": "another one"}, "fp32", "sdpa"),
+    ],
+)
+def test_precision_is_what_the_processor_computes_in(
+    capabilities: dict[str, Any], precision: str, attention: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    run = trainer(tmp_path, SMALL | {"precision": "auto"}, stop_after=1)
+    run.run()
+    assert run.precision == precision
+    assert run.model.operation_predictor.encoder.config._attn_implementation == attention
+    saved = load_checkpoint(tmp_path)
+    assert saved is not None and saved["settings"]["precision"] == "auto", "it may go on elsewhere"
+
+
 def test_steps_after_the_last_checkpoint_are_lived_through_again(uninterrupted: Path, tmp_path: Path) -> None:
     """As after a kill: the journal and the model are ahead of the checkpoint."""
     trainer(tmp_path, EVERYTHING, stop_after=3).run()

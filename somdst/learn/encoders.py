@@ -55,7 +55,7 @@ def load_encoder(name: str, *, dropout: float, attention_dropout: float) -> Any:
     options = {
         "hidden_dropout_prob": dropout,
         "attention_probs_dropout_prob": attention_dropout,
-        "attn_implementation": "eager",  # at these sizes its backward pass beats the fused one
+        "attn_implementation": "eager",  # in bfloat16 its backward pass beats the fused one
         "dtype": torch.float32,
     }
     try:

@@ -118,6 +118,12 @@ class StateOperationPredictor(nn.Module):
         embeddings: nn.Embedding = self.encoder.get_input_embeddings()
         return embeddings
 
+    def fuse_attention(self) -> None:
+        """Attention in one operator where the encoder has it. On a CPU it trains faster in float32, and slower in
+        bfloat16 or with dropout on attention weights."""
+        if not getattr(self.encoder.config, "attention_probs_dropout_prob", 0.0) and self.encoder._supports_sdpa:
+            self.encoder.set_attn_implementation("sdpa")
+
     def embed(self, ids: Tensor, slots: Tensor) -> Tensor:
         """Word embeddings; in the compact layout each [SLOT] also carries the sum of its name's pieces."""
         embedded = self.word_embeddings(ids)  # [B, T, D]

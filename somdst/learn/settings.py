@@ -17,7 +17,7 @@ from somdst.config import Design, ModelConfig
 from somdst.errors import InputError, StateError, did_you_mean
 from somdst.operations import OperationSet
 
-Precision = Literal["bf16", "fp32"]
+Precision = Literal["auto", "bf16", "fp32"]
 
 
 class Settings(Design):
@@ -53,7 +53,9 @@ class Settings(Design):
     average: float = Field(
         default=0.999, ge=0, lt=1, description="Decay of the weights' running average; 0 takes the last."
     )
-    precision: Precision = Field(default="bf16", description="bf16 or fp32.")
+    precision: Precision = Field(
+        default="auto", description="bf16, fp32, or auto: bf16 where the processor computes in it."
+    )
     seed: int = Field(default=0, description="Fixes the order of the batches and every random choice.")
 
     # Wrong previous states: what the paper's training never shows.

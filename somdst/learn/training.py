@@ -33,6 +33,7 @@ from somdst.errors import InputError, ModelError
 from somdst.learn.batches import Batches, Example, examples
 from somdst.learn.checkpoints import fingerprint, load_checkpoint, remove_drafts, save_checkpoint, save_model
 from somdst.learn.journal import Journal
+from somdst.learn.machine import computes_in_bf16
 from somdst.learn.model import SomDst
 from somdst.learn.optimisation import Average, averaged, make_optimizer, schedule, trained, update_average
 from somdst.learn.predictor import TorchPredictor
@@ -122,8 +123,17 @@ class Trainer:
         """The values of the dialogues that are learned from."""
         return Lexicon.collect(self.dialogues, self.encoder.schema, cutoff=self.settings.lexicon_cutoff)
 
+    @cached_property
+    def precision(self) -> str:
+        """bf16 or fp32: the setting, or what is faster here."""
+        if self.settings.precision == "auto":
+            return "bf16" if computes_in_bf16() else "fp32"
+        return self.settings.precision
+
     def run(self) -> Outcome:
-        accelerator = _accelerator(self.settings)
+        accelerator = _accelerator(self.precision)
+        if self.precision == "fp32":
+            self.model.operation_predictor.fuse_attention()
         found = examples(self.dialogues, self.encoder, self.own_states)
         if not found:
             raise InputError("The corpus has no turn to learn from: give one with labelled turns.")
@@ -265,8 +275,7 @@ class Trainer:
         with averaged(self.model, average):
             measured: list[float | None] = [None]
             if self.evaluate and accelerator.is_main_process:
-                precision = self.settings.precision
-                predictor = TorchPredictor(self.model, self.encoder, precision=precision, lexicon=self.lexicon)
+                predictor = TorchPredictor(self.model, self.encoder, precision=self.precision, lexicon=self.lexicon)
                 measured = [self.evaluate(predictor)]
             (accuracy,) = broadcast_object_list(measured)
             if accuracy is not None and accuracy <= position.best:
@@ -349,12 +358,12 @@ class Trainer:
                 signal.signal(number, handler)
 
 
-def _accelerator(settings: Settings) -> Accelerator:
+def _accelerator(precision: str) -> Accelerator:
     AcceleratorState._reset_state(
         reset_partial_state=False
     )  # an earlier run in this process may have had another precision
     return Accelerator(
-        mixed_precision="bf16" if settings.precision == "bf16" else "no",
+        mixed_precision="bf16" if precision == "bf16" else "no",
         cpu=not torch.cuda.is_available(),
         kwargs_handlers=[
             DistributedDataParallelKwargs(find_unused_parameters=True),
