@@ -23,7 +23,11 @@ class Design(BaseModel):
     name: str = Field(default="somdst", description="Name of the model in logs and audit trails.")
     encoder: str = Field(default="minilm", description="Encoder to start from: a hub name, a folder, minilm or tiny.")
     layout: Layout = Field(default="compact", description="How a turn becomes tokens: paper, or compact, half as long.")
-    operation_set: str = Field(default="4", description="Operations: 4, 2, 3-without-delete, 3-without-dontcare, 6.")
+    operation_set: str = Field(
+        default="4",
+        coerce_numbers_to_str=True,
+        description="Operations: 4, 2, 3-without-delete, 3-without-dontcare, 6.",
+    )
     normalisation: Normalisation = Field(default="multiwoz", description="Text rules: multiwoz, everyday or lowercase.")
     max_length: int = Field(
         default=352, ge=16, description="Longest input in word pieces; the oldest text is cut first."
@@ -40,7 +44,7 @@ class Design(BaseModel):
 
 class ModelConfig(Design):
     format_version: int = Field(default=FORMAT_VERSION, description="Version of the folder's layout.")
-    temperature: float = Field(default=1.0, gt=0, description="Softens the operation probabilities; fitted on dev.")
+    temperature: float = Field(default=1.0, gt=0, description="Softens the probability of a change; fitted on dev.")
     pending_threshold: float = Field(
         default=0.0, ge=0, le=1, description="Writes less probable than this are held back."
     )

@@ -169,7 +169,8 @@ class Conversation:
         if not isinstance(data, Mapping) or not isinstance(data.get("entries"), list):
             raise StateError("A conversation is a JSON object with the key `entries`, a list.")
         conversation = cls(tracker, [Entry.from_json(entry) for entry in data["entries"]])
-        for slot in conversation.state:
+        snapshot = conversation.snapshot
+        for slot in (*snapshot.state, *snapshot.pinned, *snapshot.pending):
             tracker.slot(slot)
         if "state" in data and State.from_json(data["state"]) != conversation.state:
             raise StateError("The conversation's state is not what its entries lead to: one of them was changed.")

@@ -38,6 +38,8 @@ class Decision(NamedTuple):
     changes: tuple[Change, ...]
     held: tuple[Pending, ...]
     refused: tuple[Refused, ...]
+    released: tuple[Pending, ...]
+    """Writes held back before that this turn answers: it writes the slot, asks anew, or says what stands there."""
 
 
 def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision:
@@ -60,7 +62,10 @@ def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision
             held.append(Pending(change, question(change, rules.schema[change.slot]), len(snapshot.turns) + 1))
         else:
             changes.append(change)
-    return Decision(tuple(changes), tuple(held), tuple(refused))
+    settled = {change.slot for change in changes} | {item.slot for item in held}
+    settled |= _said_again(snapshot, prediction, rules)
+    released = tuple(item for slot, item in snapshot.pending.items() if slot in settled)
+    return Decision(tuple(changes), tuple(held), tuple(refused), released)
 
 
 def question(change: Change, slot: Slot) -> str:
@@ -88,6 +93,9 @@ def nearest(value: str, allowed: tuple[str, ...]) -> str | None:
     known = {item.casefold(): item for item in allowed}
     if spoken in known:
         return known[spoken]
+    joined = [item for item in known if _joined(item) == _joined(spoken)]  # north east, north-east
+    if len(joined) == 1:
+        return known[joined[0]]
     alike = [item for item in known if _digits(item) == _digits(spoken)]  # 2:00 is near 12:00, and something else
     inside = [item for item in alike if _has_words(spoken, item)]
     if len(inside) == 1:
@@ -108,6 +116,18 @@ def _asked(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> list[Cha
     ]
 
 
+def _said_again(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> set[str]:
+    """Slots of which the turn says what they hold, and not doubtfully."""
+    after = apply_prediction(snapshot.state, prediction, operation_set=rules.operation_set)
+    return {
+        slot
+        for slot, said in prediction.slots.items()
+        if said.operation is not Operation.CARRYOVER
+        and said.probability >= rules.threshold
+        and after.get(slot) == snapshot.state.get(slot)
+    }
+
+
 def _fitted(change: Change, slot: Slot) -> Change | None:
     """The change with a value of the slot's closed list, or None where no value is near."""
     if slot.values is None or not isinstance(change.after, str):
@@ -118,10 +138,12 @@ def _fitted(change: Change, slot: Slot) -> Change | None:
 
 def _new_evidence(change: Change) -> bool:
     return (
-        change.operation is Operation.UPDATE
-        and change.evidence is not None
-        and change.evidence.source in ("user", "system")
+        change.operation is Operation.UPDATE and change.evidence is not None and change.evidence.is_of("user", "system")
     )
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", text)
 
 
 def _digits(text: str) -> list[str]:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from tokenizers import Tokenizer
 
@@ -27,6 +27,9 @@ from somdst.errors import InputError, ModelError
 from somdst.prediction import Evidence, TurnInput
 from somdst.schema import Schema
 from somdst.state import DONTCARE, State, Value
+
+ROOM = 0.2
+"""Share of an input that is kept for the turns: before a memory takes it, its values are cut."""
 
 
 class Pieces(NamedTuple):
@@ -48,6 +51,7 @@ class Region(NamedTuple):
     skip: int = 0
     """How many of the pieces were cut at the left."""
     slot: str | None = None
+    turns_ago: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +115,19 @@ class Encoder:
         turns = (*input.older, input.previous_turn) if input.previous_turn else ()
         history = turns[max(0, len(turns) - self.config.history) :]
         state_ids, slot_offsets, value_regions = self._encode_state(input.state, order or self._order)
+        most = int((1 - ROOM) * self.config.max_length)
+        if len(state_ids) > most and input.state:  # a person wrote more than a model ever would
+            heads = sum(map(len, self._heads)) + len(self._null_value) * len(self._heads)
+            longest = max(1, (most - heads) // len(input.state))
+            state_ids, slot_offsets, value_regions = self._encode_state(input.state, order or self._order, longest)
         room = self.config.max_length - 1 - len(state_ids)
         if room < 8:
             raise InputError(
                 f"The state alone takes {len(state_ids)} word pieces, and the model reads {self.config.max_length} at "
                 "most, the turn included: shorten the values, or train with a larger max_length."
             )
-        current, current_regions = self._utterances([input.turn], ("system", "user"))
-        past, past_regions = self._utterances(history, ("previous_system", "previous_user"))
+        current, current_regions = self._utterances([input.turn])
+        past, past_regions = self._utterances(history, last_turns_ago=1)
         past = past or [self.sep]
         cut_current = max(0, len(current) - room)
         cut_past = max(0, len(past) - (room - (len(current) - cut_current)))
@@ -140,21 +149,24 @@ class Encoder:
             cut=_lost(past_regions, cut_past) + _lost(current_regions, cut_current),
         )
 
-    def _utterances(self, turns: Sequence[Turn], names: tuple[str, str]) -> tuple[list[int], list[Region]]:
-        """system ; user [SEP], for every turn; only the last turn before the current one has names of its own."""
+    def _utterances(self, turns: Sequence[Turn], *, last_turns_ago: int = 0) -> tuple[list[int], list[Region]]:
+        """system ; user [SEP], for every turn."""
         ids: list[int] = []
         regions: list[Region] = []
         for number, turn in enumerate(turns, start=1):
-            system_name, user_name = names if number == len(turns) else ("older", "older")
-            for name, text, end in ((system_name, turn.system, self._semicolon), (user_name, turn.user, [self.sep])):
+            ago = len(turns) - number + last_turns_ago
+            for name, text, end in (("system", turn.system, self._semicolon), ("user", turn.user, [self.sep])):
                 if text:
                     pieces = self.pieces(text)
-                    regions.append(Region(name, len(ids), len(ids) + len(pieces.ids), text, pieces))
+                    regions.append(Region(name, len(ids), len(ids) + len(pieces.ids), text, pieces, turns_ago=ago))
                     ids += pieces.ids
                 ids += end
         return ids, regions
 
-    def _encode_state(self, state: State, order: Sequence[int]) -> tuple[list[int], list[int], list[Region]]:
+    def _encode_state(
+        self, state: State, order: Sequence[int], longest: int | None = None
+    ) -> tuple[list[int], list[int], list[Region]]:
+        """The memory; of each value not more than `longest` pieces, where that is given."""
         ids: list[int] = []
         offsets = [0] * len(order)
         regions: list[Region] = []
@@ -165,7 +177,8 @@ class Encoder:
             if value is None:
                 ids += self._null_value
                 continue
-            pieces = self.pieces(_spoken(value))
+            text, value_ids, places = self.pieces(_spoken(value))
+            pieces = Pieces(text, value_ids[:longest], places[:longest])
             slot = self.schema.slots[j]
             regions.append(Region("slot", len(ids), len(ids) + len(pieces.ids), _spoken(value), pieces, slot=slot))
             ids += pieces.ids
@@ -230,7 +243,8 @@ def _evidence(region: Region, start: int, end: int) -> Evidence:
     if region.slot is not None:
         return Evidence("slot", 0, len(region.raw), region.raw, slot=str(region.slot))
     raw_start, raw_end = source_span(region.raw, region.pieces.text, start, end)
-    return Evidence(region.source, raw_start, raw_end, region.raw[raw_start:raw_end])  # type: ignore[arg-type]
+    source = cast(Literal["user", "system"], region.source)
+    return Evidence(source, raw_start, raw_end, region.raw[raw_start:raw_end], turns_ago=region.turns_ago)
 
 
 def _shift(regions: list[Region], by: int, cut: int) -> list[Region]:

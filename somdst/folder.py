@@ -29,6 +29,7 @@ from somdst.operations import OperationSet
 from somdst.schema import Schema
 
 DEFAULT = "default"
+EMBEDDINGS = "embeddings.int8.bin"
 
 
 def shipped_path() -> Path:
@@ -73,8 +74,19 @@ class ModelFolder:
         path = self.path / name
         if not path.is_file() or path.stat().st_size == 0:
             state = "is missing" if not path.exists() else "is empty"
-            raise ModelError(f"{path} {state}: the model's folder is incomplete, fetch or export the model anew.")
+            raise ModelError(f"{path} {state}: {self._remedy(name)}")
         return path
+
+    def _remedy(self, name: str) -> str:
+        graphs = {file.name for file in self.path.glob("*.onnx")}
+        if name.endswith(".onnx") and (self.path / "model.safetensors").exists():
+            if not graphs:
+                return (
+                    f"the model is not exported yet, `somdst export {self.path}` does it; --engine torch runs it as is."
+                )
+            if name.endswith(".float32.onnx") and not any(graph.endswith(".float32.onnx") for graph in graphs):
+                return f"the model is there in int8 only, `somdst export {self.path}` writes float32 too."
+        return "the model's folder is incomplete, fetch or export the model anew."
 
     def link_text(self, other: Path) -> None:
         """Links in another folder to all that turns text into numbers and back, so that graphs can be tried there."""
@@ -97,7 +109,8 @@ class ModelFolder:
         models that differ hardly ever share it."""
         said = (self.config.model_dump_json(), json.dumps(self.schema.to_json()), json.dumps(self.lexicon().to_json()))
         digest = hashlib.blake2b("\n".join(said).encode(), digest_size=4)
-        for name in weights:
+        shared = [EMBEDDINGS] if (self.path / EMBEDDINGS).exists() else []
+        for name in (*weights, *shared):
             with self.file(name).open("rb") as stream:
                 while block := stream.read(1 << 20):
                     digest.update(block)
@@ -114,8 +127,8 @@ def _read_config(path: Path) -> ModelConfig:
         ) from error
     except ValueError as error:
         raise ModelError(f"{file} is not valid JSON: {error}. Fetch the model anew.") from error
-    version = data.get("format_version") if isinstance(data, dict) else None
-    if isinstance(version, int) and version > FORMAT_VERSION:
+    version = data.get("format_version", 0) if isinstance(data, dict) else 0
+    if not isinstance(version, int) or version > FORMAT_VERSION:
         raise ModelError(
             f"{path} has the format {version}, and this somdst reads up to {FORMAT_VERSION}: upgrade somdst."
         )

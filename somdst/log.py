@@ -12,13 +12,13 @@ so?) is `audit.py`'s. Nothing here knows a schema, a model or a database.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 
 from somdst.dialogue import Turn
 from somdst.errors import StateError
-from somdst.operations import Operation
+from somdst.operations import FOUR, Operation
 from somdst.prediction import Evidence
 from somdst.state import State, Value, value_from_json, value_to_json
 
@@ -44,7 +44,8 @@ class Change:
     evidence: Evidence | None = None
 
     def inverse(self) -> Change:
-        return replace(self, before=self.after, after=self.before)
+        """What takes it back: nobody's prediction, so without its probability and evidence."""
+        return Change(self.slot, FOUR.classify(self.before), self.after, self.before)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,11 +60,11 @@ class Change:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Change:
         return cls(
-            slot=data["slot"],
+            slot=_read(data, "slot", str),
             operation=Operation(data["operation"]),
             before=_value_from_json(data["before"]),
             after=_value_from_json(data["after"]),
-            probability=data.get("probability"),
+            probability=_read(data, "probability", (int, float), default=None),
             evidence=evidence_from_json(data.get("evidence")),
         )
 
@@ -86,7 +87,7 @@ class Pending:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Pending:
-        return cls(Change.from_json(data), data["question"], data["turn"])
+        return cls(Change.from_json(data), _read(data, "question", str), _read(data, "turn", int))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Refused:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Refused:
-        return cls(Change.from_json(data), data["reason"])
+        return cls(Change.from_json(data), _read(data, "reason", str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +156,16 @@ class Entry:
                 kind=fields["kind"],
                 source=fields["source"],
                 time=datetime.fromisoformat(fields["time"]),
-                model=fields.get("model"),
+                model=_read(fields, "model", str, default=None),
                 turn=turn_from_json(fields["turn"]) if "turn" in fields else None,
-                domain=fields.get("domain"),
+                domain=_read(fields, "domain", str, default=None),
                 changes=tuple(map(Change.from_json, fields.get("changes", ()))),
                 held=tuple(map(Pending.from_json, fields.get("held", ()))),
                 released=tuple(map(Pending.from_json, fields.get("released", ()))),
-                pinned=tuple(fields.get("pinned", ())),
-                unpinned=tuple(fields.get("unpinned", ())),
+                pinned=_read_names(fields.get("pinned", ())),
+                unpinned=_read_names(fields.get("unpinned", ())),
                 refused=tuple(map(Refused.from_json, fields.get("refused", ()))),
-                target=fields.get("target"),
+                target=_read(fields, "target", int, default=None),
             )
 
 
@@ -200,10 +201,10 @@ class Snapshot:
         with _Reading("a snapshot of a conversation", data) as fields:
             pending = [Pending.from_json(item) for item in fields["pending"]]
             return cls(
-                version=fields["version"],
+                version=_read(fields, "version", int),
                 state=State.from_json(fields["state"]),
                 turns=tuple(map(turn_from_json, fields["turns"])),
-                pinned=frozenset(fields["pinned"]),
+                pinned=frozenset(_read_names(fields["pinned"])),
                 pending={item.slot: item for item in pending},
                 done=tuple(fields["done"]),
                 undone=tuple(fields["undone"]),
@@ -303,13 +304,45 @@ def evidence_to_json(evidence: Evidence | None) -> dict[str, Any] | None:
         return None
     if evidence.source == "slot":
         return {"source": "slot", "slot": evidence.slot, "text": evidence.text}
-    return {"source": evidence.source, "start": evidence.start, "end": evidence.end, "text": evidence.text}
+    return {
+        "source": evidence.source,
+        "start": evidence.start,
+        "end": evidence.end,
+        "text": evidence.text,
+        "turns_ago": evidence.turns_ago,
+    }
 
 
 def evidence_from_json(data: Mapping[str, Any] | None) -> Evidence | None:
     if data is None:
         return None
-    return Evidence(data["source"], data.get("start", 0), data.get("end", 0), data.get("text", ""), data.get("slot"))
+    if data["source"] not in ("user", "system", "slot"):
+        raise ValueError(f"evidence from the source {data['source']!r}")
+    return Evidence(
+        source=data["source"],
+        start=_read(data, "start", int, default=0),
+        end=_read(data, "end", int, default=0),
+        text=_read(data, "text", str, default=""),
+        slot=_read(data, "slot", str, default=None),
+        turns_ago=_read(data, "turns_ago", int, default=0),
+    )
+
+
+_REQUIRED: Any = object()
+
+
+def _read(data: Mapping[str, Any], key: str, kind: type | tuple[type, ...], *, default: Any = _REQUIRED) -> Any:
+    """A field that must be of this kind, or None where that is what it is by default."""
+    value = data[key] if default is _REQUIRED else data.get(key, default)
+    if value is not default and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise ValueError(f"`{key}` is {value!r}")
+    return value
+
+
+def _read_names(data: object) -> tuple[str, ...]:
+    if not isinstance(data, (list, tuple)) or not all(isinstance(name, str) for name in data):
+        raise ValueError(f"{data!r} is not a list of slots")
+    return tuple(data)
 
 
 def _value_to_json(value: Value | None) -> str | None:

@@ -31,12 +31,18 @@ class TurnInput:
 class Evidence:
     """Where a value was copied from: characters [start, end) of an utterance as it was typed, or another slot."""
 
-    source: Literal["user", "system", "previous_user", "previous_system", "older", "slot"]
+    source: Literal["user", "system", "slot"]
     start: int = 0
     end: int = 0
     text: str = ""
     slot: str | None = None
     """The slot whose value was copied, where `source` is "slot"."""
+    turns_ago: int = 0
+    """Whose utterance it is: 0 is the turn that the value was written in, 1 the turn before it."""
+
+    def is_of(self, *who: str) -> bool:
+        """Whether these are words that somebody said in the very turn."""
+        return self.source in who and self.turns_ago == 0
 
 
 @dataclass(frozen=True, slots=True)

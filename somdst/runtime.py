@@ -17,7 +17,7 @@ import numpy as np
 import onnxruntime
 
 from somdst.cores import cores
-from somdst.errors import ModelError
+from somdst.errors import InputError, ModelError
 from somdst.folder import ModelFolder
 from somdst.operations import Operation
 from somdst.prediction import Prediction, TurnInput
@@ -26,6 +26,8 @@ from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredic
 
 class Runtime(ModelPredictor):
     def __init__(self, folder: ModelFolder, *, precision: str = "int8", threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise InputError(f"A model runs on at least one thread, not on {threads}.")
         model_id = folder.model_id(f"encoder.{precision}.onnx", f"decoder.{precision}.onnx")
         super().__init__(folder.encoder(), model_id=model_id, lexicon=folder.lexicon())
         self.precision, self.folder = precision, folder
@@ -33,12 +35,22 @@ class Runtime(ModelPredictor):
         self._encoder = _open(folder, f"encoder.{precision}.onnx", self.threads)
         self._decoder = _open(folder, f"decoder.{precision}.onnx", 1)
         self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments
+        self._check_schema()
 
     @classmethod
     def open(
         cls, path_or_name: str | Path = "default", *, precision: str = "int8", threads: int | None = None
     ) -> Runtime:
         return cls(ModelFolder.open(path_or_name), precision=precision, threads=threads)
+
+    def _check_schema(self) -> None:
+        """A graph is made for a number of slots: refuse another schema beside it."""
+        known = next(entry.shape[1] for entry in self._encoder.get_inputs() if entry.name == "slots")
+        if isinstance(known, int) and known != len(self.schema):
+            raise ModelError(
+                f"{self.folder.path}: the graphs are for {known} slots, and schema.json has {len(self.schema)}: "
+                "fetch or export the model anew."
+            )
 
     @cached_property
     def _side_by_side(self) -> onnxruntime.InferenceSession:
@@ -105,7 +117,7 @@ class Runtime(ModelPredictor):
 def _open(folder: ModelFolder, name: str, threads: int) -> onnxruntime.InferenceSession:
     file = folder.file(name)
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what goes wrong is said once, below
     options.intra_op_num_threads = threads
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])

@@ -114,12 +114,13 @@ class Schema(Mapping[str, Slot]):
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
-            data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+            # Every YAML scalar as the text that it was written as: 17:15 is no number of minutes, and no is a word.
+            data = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=yaml.BaseLoader)
         except OSError as error:
             raise SchemaError(f"Cannot read the schema {path}: {error.strerror or error}.") from error
         except UnicodeDecodeError as error:
             raise SchemaError(f"The schema {path} is not UTF-8 text: save it as UTF-8.") from error
-        except (yaml.YAMLError, json.JSONDecodeError) as error:
+        except (yaml.YAMLError, json.JSONDecodeError, RecursionError) as error:
             problem = " ".join(str(error).split())
             raise SchemaError(f"The schema {path} is not valid YAML or JSON: {problem}.") from error
         try:
@@ -152,6 +153,10 @@ class Schema(Mapping[str, Slot]):
         return {"domains": domains}
 
 
+_NOTHING = ("", "~", "null")
+"""What stands in YAML for nothing."""
+
+
 def _names(domain: str, names: object) -> Mapping[Any, object]:
     if names and isinstance(names, list) and all(isinstance(name, (str, int, float)) for name in names):
         return dict.fromkeys(names)  # a plain list of slot names is enough for a first draft
@@ -162,6 +167,8 @@ def _names(domain: str, names: object) -> Mapping[Any, object]:
 
 def _read_slot(domain: str, name: str, entry: object) -> Slot:
     where = f'The slot "{domain}-{name}"'
+    if entry in _NOTHING:
+        entry = None
     if entry is None or isinstance(entry, list):
         entry = {"values": entry}
     if not isinstance(entry, Mapping):
@@ -169,6 +176,8 @@ def _read_slot(domain: str, name: str, entry: object) -> Slot:
     if unknown := set(entry) - {"description", "values"}:
         raise SchemaError(f"{where} has the unknown key `{sorted(map(str, unknown))[0]}`: use `description`, `values`.")
     values = entry.get("values")
+    if values in _NOTHING:
+        values = None
     if values is not None and (not isinstance(values, list) or not values):
         raise SchemaError(f"{where} has `values` that are not a list with at least one value.")
     return Slot.of(
@@ -180,5 +189,5 @@ def _read_slot(domain: str, name: str, entry: object) -> Slot:
 
 
 def _text(value: object) -> str:
-    # YAML reads `yes` and `no` as booleans and 4 as a number; a person who wrote them meant the words.
+    # JSON may have true and 4; a person who wrote them meant the words.
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +28,7 @@ from somdst.errors import InputError, ModelError, did_you_mean
 from somdst.log import Entry, Snapshot, Source, append, now
 from somdst.prediction import Predictor, TurnInput
 from somdst.schema import Schema
-from somdst.state import State, Value, value_from_json
+from somdst.state import DONTCARE, State, Value, value_from_json
 
 if TYPE_CHECKING:
     from somdst.folder import ModelFolder
@@ -98,8 +99,7 @@ class Tracker:
         predictions = self.predictor.predict([self._input(snapshot, turn) for snapshot, turn in steps])
         results: list[Result] = []
         for (snapshot, turn), prediction in zip(steps, predictions, strict=True):
-            changes, held, refused = decide(snapshot, prediction, self._rules)
-            settled = {change.slot for change in changes} | {item.slot for item in held}
+            changes, held, refused, released = decide(snapshot, prediction, self._rules)
             entry = Entry(
                 kind="turn",
                 source="model",
@@ -109,7 +109,7 @@ class Tracker:
                 domain=prediction.domain,
                 changes=changes,
                 held=held,
-                released=tuple(item for slot, item in snapshot.pending.items() if slot in settled),
+                released=released,
                 refused=refused,
             )
             results.append(Result(append(snapshot, entry), entry))
@@ -138,6 +138,8 @@ class Tracker:
 
     def slot(self, name: str) -> str:
         """The name, if the schema has that slot; else an error with the nearest one."""
+        if not isinstance(name, str):
+            raise InputError(f"A slot is named by text such as hotel-area, not by {type(name).__name__}.")
         if name not in self.schema:
             hint = did_you_mean(name, self.schema)
             raise InputError(f'There is no slot "{name}" among the {len(self.schema)} of this tracker.{hint}')
@@ -145,8 +147,10 @@ class Tracker:
 
     def _checked(self, slot: str, value: Value | None) -> Value | None:
         """A person's value, in the form the memory keeps."""
-        if not isinstance(value, str):
+        if value is None or value is DONTCARE:
             return value
+        if not isinstance(value, str):
+            raise InputError(f'The value of "{slot}" must be text, None or DONTCARE, not {type(value).__name__}.')
         if not value.strip() or len(value) > MAX_VALUE or _broken(value):
             raise InputError(f'The value of "{slot}" must be 1 to {MAX_VALUE} characters of text; None deletes it.')
         allowed = self.schema[slot].values
@@ -180,18 +184,19 @@ class Tracker:
     def update_many(self, turns: Sequence[tuple[Conversation, Turn]]) -> list[Result]:
         """One turn for each of many conversations, in one run of the model: all of them, or on an error none."""
         conversations = [conversation for conversation, _ in turns]
+        if not all(isinstance(conversation, Conversation) and isinstance(turn, Turn) for conversation, turn in turns):
+            raise InputError("A batch is a list of pairs, each a Conversation and a Turn.")
+        if any(conversation.tracker is not self for conversation in conversations):
+            raise InputError("A batch holds conversations of one tracker, the one that steps it.")
         if len(set(map(id, conversations))) < len(conversations):
             raise InputError("A conversation can have only one turn in a batch: send its next turn in the next batch.")
-        for conversation in sorted(conversations, key=id):  # one order for everybody, so that nobody waits in a circle
-            conversation.lock.acquire()
-        try:
+        with ExitStack() as locks:
+            for conversation in sorted(conversations, key=id):  # one order for all, so that nobody waits in a circle
+                locks.enter_context(conversation.lock)
             results = self.step_many([(conversation.snapshot, turn) for conversation, turn in turns])
             for conversation, result in zip(conversations, results, strict=True):
                 conversation.take(result)
             return results
-        finally:
-            for conversation in conversations:
-                conversation.lock.release()
 
     async def update_many_async(self, turns: Sequence[tuple[Conversation, Turn]]) -> list[Result]:
         """`update_many` in a thread, so that an event loop goes on meanwhile."""

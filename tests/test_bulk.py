@@ -279,3 +279,45 @@ def test_ray_gives_the_same_as_local(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert kept.skipped == 1 and (tmp_path / "kept.jsonl").read_bytes() == expected
     finally:
         ray.shutdown()
+
+
+def test_an_input_is_never_overwritten(tmp_path: Path) -> None:
+    source = write(tmp_path / "out.jsonl.partial", dialogues(3))
+    content = source.read_bytes()
+    for target, force in (("out.jsonl", False), ("out.jsonl.partial", True)):
+        with pytest.raises(InputError, match="would be overwritten"):
+            annotate_file(source, tmp_path / target, RuleOpener(), force=force, workers=1)
+    assert source.read_bytes() == content
+
+
+def test_what_can_be_read_once_is_no_input(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="read only once"):
+        annotate_file(tmp_path / "pipe", tmp_path / "out.jsonl", RuleOpener(), workers=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pipe"]
+
+
+def test_two_runs_do_not_write_one_output(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "in.jsonl", dialogues(6)), tmp_path / "out.jsonl"
+    said: list[str] = []
+
+    def second(*_: object) -> None:
+        try:
+            annotate_file(source, target, RuleOpener(), workers=1)
+        except InputError as error:
+            said.append(str(error))
+
+    annotate_file(source, target, RuleOpener(), workers=1, listener=Listener(start=second))
+    assert len(said) == 1 and "Another run is writing" in said[0]
+    assert states(target) == one_at_a_time(dialogues(6))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
+
+
+def test_an_output_behind_a_link_is_written_where_it_is(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", dialogues(2))
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "out.jsonl").write_text("old\n")
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real" / "out.jsonl")
+    annotate_file(source, tmp_path / "link.jsonl", RuleOpener(), force=True, workers=1)
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert states(tmp_path / "real" / "out.jsonl") == one_at_a_time(dialogues(2))

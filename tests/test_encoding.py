@@ -68,14 +68,14 @@ def test_history() -> None:
     assert past(1) == "[CLS] f ; g [SEP]"
     assert past(3) == "[CLS] b ; c [SEP] d ; e [SEP] f ; g [SEP]"
     assert past(9) == "[CLS] ; a [SEP] b ; c [SEP] d ; e [SEP] f ; g [SEP]"
-    sources = [region.source for region in tiny.encoder(history=3).encode(input).regions]
-    assert sources == ["older"] * 4 + ["previous_system", "previous_user", "user"]
+    sources = [(region.source, region.turns_ago) for region in tiny.encoder(history=3).encode(input).regions]
+    assert sources == [(who, ago) for ago in (3, 2, 1) for who in ("system", "user")] + [("user", 0)]
 
 
 def test_the_same_turn_twice_is_still_older_once() -> None:
     turn = Turn("", "hello")
     encoding = tiny.encoder(history=2).encode(turn_input("yes", previous=turn, older=(turn,)))
-    assert [region.source for region in encoding.regions] == ["older", "previous_user", "user"]
+    assert [(region.source, region.turns_ago) for region in encoding.regions] == [("user", 2), ("user", 1), ("user", 0)]
 
 
 @LAYOUTS
@@ -104,7 +104,8 @@ def test_regions_are_the_tokens_of_their_texts(encoder: Encoder) -> None:
     encoding = encoder.encode(INPUT)
     for region in encoding.regions:
         assert encoding.ids[region.start : region.end] == region.pieces.ids[region.skip :]
-    assert [region.source for region in encoding.regions] == ["previous_user", "system", "user", "slot", "slot"]
+    assert [region.source for region in encoding.regions] == ["user", "system", "user", "slot", "slot"]
+    assert [region.turns_ago for region in encoding.regions] == [1, 0, 0, 0, 0]
     assert [region.slot for region in encoding.regions][-2:] == ["hotel-area", "train-day"]
 
 
@@ -160,11 +161,13 @@ def test_evidence_survives_truncation() -> None:
 # Values and where they came from.
 
 
-def copied(encoder: Encoder, input: TurnInput, value: str, *, looked: str) -> tuple[object, Evidence | None]:
+def copied(
+    encoder: Encoder, input: TurnInput, value: str, *, looked: str, ago: int = 0
+) -> tuple[object, Evidence | None]:
     """The value as the model would copy it, having looked at the first piece of it in `looked`."""
     encoding = encoder.encode(input)
     ids = encoder.encode_value(value)
-    region = next(region for region in encoding.regions if region.source == looked)
+    region = next(r for r in encoding.regions if r.source == looked and r.turns_ago == ago)
     place = region.start + region.pieces.ids.index(ids[0])
     return encoder.decode_copied(encoding, ids, [place] * len(ids))
 
@@ -175,7 +178,8 @@ def test_evidence_is_where_the_model_looked(encoder: Encoder) -> None:
     input = turn_input("On FRIDAY!", "Friday, yes?", previous=Turn("", "is it friday"), state=state)
     assert copied(encoder, input, "friday", looked="user") == ("friday", Evidence("user", 3, 9, "FRIDAY"))
     assert copied(encoder, input, "friday", looked="system") == ("friday", Evidence("system", 0, 6, "Friday"))
-    assert copied(encoder, input, "friday", looked="previous_user")[1] == Evidence("previous_user", 6, 12, "friday")
+    before = Evidence("user", 6, 12, "friday", turns_ago=1)
+    assert copied(encoder, input, "friday", looked="user", ago=1)[1] == before
     assert copied(encoder, input, "friday", looked="slot")[1] == Evidence("slot", 0, 12, "friday house", "hotel-name")
 
 
@@ -355,3 +359,15 @@ def test_values_of_multiwoz_survive(minilm: Tokenizer, data: Path) -> None:
             before = after
     assert values > 16_000
     assert changed == CHANGED
+
+
+@LAYOUTS
+def test_values_that_are_too_long_leave_room_for_the_turn(encoder: Encoder) -> None:
+    long = State({"hotel-name": "north " * 200, "hotel-area": "north"})
+    encoding = encoder.encode(turn_input("friday please", state=long))
+    assert len(encoding) <= encoder.config.max_length and encoding.cut == 0
+    for region in encoding.regions:
+        assert encoding.ids[region.start : region.end] == region.pieces.ids[region.skip :]
+    short = State({"hotel-name": "north", "hotel-area": "north"})
+    whole = encoder.encode(turn_input("friday please", state=short))
+    assert len(whole.slots) == len(encoding.slots)

@@ -150,3 +150,26 @@ def test_calibrate_writes_the_configuration(corpus: Path, tmp_path: Path, monkey
 @pytest.mark.parametrize("command", ["evaluate", "analyze", "calibrate", "compare", "report"])
 def test_help_has_an_example(command: str) -> None:
     assert f"somdst {command} " in " ".join(somdst(command, "--help").split())
+
+
+def test_comparing_what_is_not_alike_is_said(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("somdst.cli.measuring.notice", said.append)
+    somdst("evaluate", "bad", corpus, "--save", tmp_path / "all.jsonl", "--threshold", 0.1)
+    somdst("evaluate", "bad", corpus, "--save", tmp_path / "some.jsonl", "--limit", 3, "--oracle", "state,values")
+    data = json.loads(somdst("compare", tmp_path / "all.jsonl", tmp_path / "some.jsonl", "--json"))
+    assert data["model_a"].endswith("(threshold 0.1)") and data["model_b"].endswith("(gold state, values)")
+    assert "left out, because only" in said[-1]
+
+
+def test_of_a_corpus_with_parts_dev_is_measured(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("somdst.cli.measuring.notice", said.append)
+    for part, lines in (("train", 4), ("dev", 2)):
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        text = "".join(corpus.read_text().splitlines(keepends=True)[:lines])
+        (tmp_path / "parts" / f"{part}.jsonl").write_text(text)
+    data = json.loads(somdst("evaluate", "bad", tmp_path / "parts", "--json"))
+    assert data["dialogues"] == 2 and data["corpus"].endswith("(dev)")
+    assert "measuring on dev" in said[-1]
+    assert json.loads(somdst("evaluate", "bad", tmp_path / "parts", "--split", "train", "--json"))["dialogues"] == 4

@@ -11,6 +11,7 @@ from somdst.evaluate.run import ORACLES, Oracles, check_fit, outside_schema, par
 from somdst.operations import OPERATION_SETS, Operation
 from somdst.prediction import Prediction, SlotPrediction
 from somdst.state import State
+from somdst.tracker import Tracker
 
 from .noisy import SCHEMA, NoisyPredictor, dialogues
 
@@ -107,3 +108,17 @@ def test_what_cannot_be_measured_is_refused() -> None:
         parse_oracles("state,operation")
     with pytest.raises(InputError, match="at least one turn"):
         run(NoisyPredictor([]), [], batch_size=0)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 0.9])
+def test_a_threshold_does_what_a_tracker_does(threshold: float) -> None:
+    noisy = NoisyPredictor(DIALOGUES, noise=0.3)
+    tracker = Tracker(noisy, threshold=threshold)
+    held = 0
+    for done in run(noisy, DIALOGUES, threshold=threshold):
+        conversation = tracker.start()
+        for turn in done.turns:
+            result = conversation.update(turn.turn.user, turn.turn.system)
+            held += len(result.entry.held)
+            assert result.state == turn.predicted
+    assert (held > 0) == (threshold > 0.5)

@@ -230,8 +230,8 @@ def test_the_models_own_words_are_fed_without_teacher_forcing() -> None:
             P_val, _, g = model.value_generator.step(
                 e, g, encoded.tokens[targets.owners], batch.ids[targets.owners], batch.mask[targets.owners], weight
             )
-            P_target = P_val.gather(1, targets.tokens[:, k, None]).squeeze(1).clamp_min(1e-9)
-            nll = nll - torch.log(P_target) * targets.mask[:, k]
+            P_target = P_val.gather(1, targets.tokens[:, k, None]).squeeze(1)
+            nll = nll - torch.log(P_target + 1e-9) * targets.mask[:, k]
             e = weight[own[:, k]]
         per_slot = nll / targets.mask.sum(1)
         each = torch.bincount(targets.owners, minlength=len(batch.ids))[targets.owners]

@@ -19,11 +19,10 @@ pytest.importorskip("torch")
 
 from somdst.cli.main import app
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
-from somdst.errors import ModelError
+from somdst.errors import InputError, ModelError
 from somdst.evaluate.agreement import Agreement, agreement
-from somdst.folder import ModelFolder
+from somdst.folder import EMBEDDINGS, ModelFolder
 from somdst.learn.checkpoints import load_model, share_embeddings
-from somdst.learn.embeddings import FILE as EMBEDDINGS
 from somdst.learn.embeddings import quantise_rows
 from somdst.learn.export import export
 from somdst.learn.predictor import TorchPredictor
@@ -31,6 +30,7 @@ from somdst.operations import Operation
 from somdst.prediction import Prediction, TurnInput
 from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, pad
 from somdst.runtime import Runtime
+from somdst.schema import Schema
 
 DIALOGUES = tuple(synthetic_dialogues(dialogues=6, seed=4))
 
@@ -215,3 +215,46 @@ def test_export_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     }
     assert answer["agreement"]["float32"]["operations"] == 100.0
     assert not [file for file in copy.iterdir() if file.name.startswith(".export")]
+
+
+def test_a_schema_that_is_not_the_graphs(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    schema = Schema.load(copy / "schema.json")
+    Schema(schema.slots[1:]).save(copy / "schema.json")
+    with pytest.raises(ModelError, match=rf"for {len(schema)} slots, and schema.json has {len(schema) - 1}"):
+        Runtime.open(copy)
+
+
+def test_other_embeddings_are_another_model(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    rows = bytearray((copy / EMBEDDINGS).read_bytes())
+    rows[len(rows) // 2] ^= 1
+    (copy / EMBEDDINGS).write_bytes(rows)
+    assert Runtime.open(copy).model_id != Runtime.open(folder).model_id
+
+
+def test_what_is_not_exported_says_how(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*.float32.onnx"))
+    with pytest.raises(ModelError, match="in int8 only, `somdst export"):
+        Runtime.open(copy, precision="float32")
+    for graph in copy.glob("*.onnx"):
+        graph.unlink()
+    with pytest.raises(ModelError, match="not exported yet, `somdst export"):
+        Runtime.open(copy)
+    with pytest.raises(InputError, match="at least one thread"):
+        Runtime.open(folder, threads=0)
+
+
+def test_what_is_said_of_the_shipped_model_is_of_this_one() -> None:
+    folder = ModelFolder.open()
+    metrics, root = folder.metrics(), Path(__file__).parents[1]
+    card, results = (folder.path / "README.md").read_text(), (root / "docs" / "results.md").read_text()
+    assert f"Report on {Runtime.open().model_id}" in results
+    assert f"| joint goal accuracy | {metrics['dev_joint_goal_accuracy']:.2f} |" in card
+    assert f"| joint goal accuracy | {metrics['dev_joint_goal_accuracy']:.2f} |" in results
+    assert f"{folder.config.temperature}, {folder.config.pending_threshold}" in card
+    held = metrics["measured"]["calibration"]["threshold"]
+    assert 2 * held["wrong"] >= held["held_back"] and folder.config.pending_threshold <= held["value"] + 5e-4

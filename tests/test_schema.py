@@ -75,3 +75,20 @@ def test_an_unknown_slot_names_the_nearest() -> None:
         Schema.multiwoz()["hotel-aera"]
     with pytest.raises(SchemaError, match="Cannot read the schema"):
         Schema.load("no/such/file.yaml")
+
+
+def test_yaml_values_are_the_text_that_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text(
+        "domains:\n  train:\n    leaveat: [17:15, 09:00, 010, 4.50, null]\n    on: {values: }\n    off: null\n"
+    )
+    schema = Schema.load(path)
+    assert schema["train-leaveat"].values == ("17:15", "09:00", "010", "4.50", "null")
+    assert schema["train-on"].values is None and schema["train-off"].values is None
+
+
+@pytest.mark.parametrize("name", ["deep.yaml", "deep.json"])
+def test_a_schema_that_is_too_deep(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("[" * 100_000)
+    with pytest.raises(SchemaError, match="not valid YAML or JSON"):
+        Schema.load(tmp_path / name)

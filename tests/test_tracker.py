@@ -108,7 +108,7 @@ def test_a_pinned_slot_waits_for_new_evidence() -> None:
     conversation = Tracker(predictor).start()
     conversation.correct("hotel-area", "west", pin=True)
     stale = [
-        SlotPrediction(Operation.UPDATE, 0.99, "north", Evidence("previous_user", 0, 5, "north")),
+        SlotPrediction(Operation.UPDATE, 0.99, "north", Evidence("user", 0, 5, "north", turns_ago=1)),
         update("north", slot="restaurant-area"),
         SlotPrediction(Operation.UPDATE, 0.99, "north", None),
         SlotPrediction(Operation.DELETE, 0.99),
@@ -173,6 +173,7 @@ def test_closed_lists_take_the_nearest_value_or_refuse() -> None:
     ("text", "allowed", "expected"),
     [
         ("NORTH", ("north",), "north"),
+        ("north east", ("north", "northeast", "centre"), "northeast"),
         ("north", ("south", "east"), None),
         ("2:00", ("12:00",), None),
         ("guesthouse", ("guest house", "hotel"), "guest house"),
@@ -467,3 +468,85 @@ def test_importing_the_tracker_loads_no_runtime() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
     with pytest.raises(AttributeError, match="no attribute 'Trakcer'"):
         somdst.Trakcer  # noqa: B018
+
+
+def test_a_batch_that_is_none_leaves_no_lock_behind() -> None:
+    tracker = rules()
+    one, other = tracker.start(), rules().start()
+    for pairs, sentence in (
+        ([(one, Turn("", "hotel area north")), ("two", Turn("", "hi"))], "a Conversation and a Turn"),
+        ([(one, "hotel area north")], "a Conversation and a Turn"),
+        ([(one, Turn("", "hotel area north")), (other, Turn("", "hi"))], "of one tracker"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            tracker.update_many(pairs)  # type: ignore[arg-type]
+    done = threading.Thread(target=one.update, args=("hotel area north",), daemon=True)
+    done.start()
+    done.join(timeout=10)
+    assert one.version == 1 and one.state["hotel-area"] == "north"
+
+
+@pytest.mark.parametrize("value", [4, True, ["4"], 1.5, b"4"])
+def test_a_correction_is_text(value: object) -> None:
+    conversation = rules().start()
+    with pytest.raises(InputError, match="must be text, None or DONTCARE"):
+        conversation.correct("hotel-stars", value)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="named by text"):
+        conversation.tracker.slot(value)  # type: ignore[arg-type]
+    assert conversation.version == 0
+
+
+def test_an_answer_for_what_stands_there_settles_a_question() -> None:
+    answers = {
+        "maybe": SlotPrediction(Operation.UPDATE, 0.3, "south"),
+        "sure": SlotPrediction(Operation.UPDATE, 0.99, "north"),
+        "hardly": SlotPrediction(Operation.UPDATE, 0.2, "north"),
+    }
+    predictor = ScriptedPredictor(Schema.multiwoz(), lambda given: Prediction({"hotel-area": answers[given.turn.user]}))
+    conversation = Tracker(predictor, threshold=0.5).start()
+    conversation.correct("hotel-area", "north")
+    assert [item.change.after for item in conversation.update("maybe").pending] == ["south"]
+    assert len(conversation.update("hardly").pending) == 1
+    settled = conversation.update("sure")
+    assert settled.pending == () and settled.changes == ()
+    assert len(conversation.undo().pending) == 1, "the question is back with the turn before"
+
+
+def test_an_undo_is_nobodys_prediction() -> None:
+    conversation = rules().start()
+    conversation.update(user="hotel area north")
+    (change,) = conversation.undo().changes
+    assert (change.operation, change.before, change.after) == (Operation.DELETE, "north", None)
+    assert change.probability is None and change.evidence is None
+    (again,) = conversation.redo().changes
+    assert again.probability == 0.95 and again.evidence is not None
+
+
+def test_logs_that_somebody_changed_are_refused() -> None:
+    """Every field of a real log, replaced by something else: it is refused with a sentence, or still a sound log."""
+    tracker = rules(threshold=0.9)
+    conversation = tracker.start()
+    conversation.update(user="hotel area north, any hotel stars")
+    conversation.correct("hotel-area", "south", pin=True)
+    conversation.undo()
+    entries = conversation.to_json()["entries"]
+    refused = 0
+    for path in _paths(entries):
+        for strange in (None, 5, "x", [], {}, True, [None]):
+            changed = json.loads(json.dumps(entries))
+            place = changed
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = strange
+            try:
+                read = Conversation.from_json({"entries": changed}, tracker=tracker)
+            except (StateError, InputError):
+                refused += 1
+                continue
+            json.dumps(read.to_json()), hash(read.state), read.snapshot.to_json()
+    assert refused > 100
+
+
+def _paths(data: object, before: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [found for key, item in inside for found in [(*before, key), *_paths(item, (*before, key))]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -136,7 +137,7 @@ def test_bytes_that_are_no_text_are_read_as_well_as_can_be(tmp_path: Path) -> No
         (["track", "-", "--json"], '{"id": "x"', "standard input, line 1 is not valid JSON"),
         (["track", "-", "--json"], '{"id": "x", "turns": []}', 'needs "turns"'),
         (["track", "-", "--json"], "[]", "empty list"),
-        (["track", "-", "--json"], "[" * 100_000, "not valid JSON"),
+        (["track", "-", "--json"], "[{" * 50_000, "not valid JSON"),
         (["track", "-"], "x" * 100_000, "at most 20,000"),
         (["track", "-", "--schema", "none.yaml"], "hi", "Cannot read the schema none.yaml"),
         (["demo", "weekends"], "", 'Did you mean "weekend"?'),
@@ -372,3 +373,45 @@ def test_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("somdst.folder.shipped_path", lambda: tmp_path / "absent")
     code, out, err = run("models", tmp_path / "empty")
     assert code == 0 and "No model was found" in err and not out
+
+
+@pytest.mark.parametrize(
+    ("text", "turns"),
+    [
+        ("[SLOT] [NULL] [SEP]\n", [("", "[SLOT] [NULL] [SEP]")]),
+        ("{hello} there\n", [("", "{hello} there")]),
+        ("User: one\nUSER: two\n", [("", "one"), ("", "two")]),
+        ("System: a\nsystem: b\nuser: c\n", [("a b", "c")]),
+        ("at 5:30 please\n", [("", "at 5:30 please")]),
+        ("one\x0ctwo\u2028three\r\nfour", [("", "one\x0ctwo\u2028three"), ("", "four")]),
+    ],
+)
+def test_what_plain_text_says(tmp_path: Path, text: str, turns: list[tuple[str, str]]) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes(text.encode())
+    (dialogue,) = read_input(str(path))
+    assert [(turn.system, turn.user) for turn in dialogue.turns] == turns
+
+
+def test_json_lines_are_lines_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl.gz"
+    lines = [json.dumps({"turns": [{"user": f"a\u2028b {i}"}]}, ensure_ascii=False) for i in range(2)]
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    assert [dialogue.turns[0].user for dialogue in read_input(str(path))] == ["a\u2028b 0", "a\u2028b 1"]
+
+
+def test_half_a_character_in_a_name(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"id": "\\ud800", "turns": [{"user": "hotel area north"}]}\n')
+    code, out, _ = run("track", path, "--json")
+    assert code == 0 and json.loads(out)["dialogues"][0]["id"] == "\ud800"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["track", "--threshold", "3"], ["track", "--nosuch"], ["nosuch"], ["annotate"], ["models", "no/such/folder"]],
+)
+def test_usage_errors_are_one_line_too(run: Run, arguments: list[str]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("somdst: ") and err.count("\n") == 1

@@ -681,3 +681,26 @@ def test_minilm_is_loaded_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
     rows = model.operation_predictor.word_embeddings.weight[1:4]
     assert rows.std().item() == pytest.approx(0.02, rel=0.1), "drawn anew"
     assert capfd.readouterr() == ("", "")
+
+
+def test_other_mistakes_or_domains_are_another_run(tmp_path: Path) -> None:
+    own = {(d.id, t): State({"hotel-area": "north"}) for d in DIALOGUES for t in range(len(d.turns))}
+    trainer(tmp_path, EVERYTHING, own_states=own, stop_after=2).run()
+    with pytest.raises(InputError, match="started with another corpus"):
+        trainer(tmp_path, EVERYTHING).run()
+    elsewhere = [replace(d, turns=tuple(replace(t, domain="hotel") for t in d.turns)) for d in DIALOGUES]
+    with pytest.raises(InputError, match="started with another corpus"):
+        trainer(tmp_path, EVERYTHING, own_states=own, dialogues=elsewhere).run()
+    assert trainer(tmp_path, EVERYTHING, own_states=own).run().finished
+
+
+def test_minutes_are_counted_over_a_stop(tmp_path: Path) -> None:
+    first = trainer(tmp_path, SMALL, stop_after=1).run()
+    assert 0 < first.seconds < trainer(tmp_path, SMALL, stop_after=2).run().seconds
+
+
+@pytest.mark.parametrize("text", ["in the North.", "north", "a north-west one, north!"])
+def test_repairs_are_seen_beside_signs(text: str) -> None:
+    before = State({"hotel-area": "north"})
+    assert repairable(before, before, State(), shown=text, complete=False) == before
+    assert repairable(before, before, State(), shown="northern", complete=False) == State()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,11 @@ from somdst.bulk.local import annotate_all
 from somdst.corpora.jsonlines import read_lines
 from somdst.dialogue import Dialogue
 from somdst.errors import CorpusError, InputError
+
+try:
+    import fcntl
+except ImportError:  # not a Unix: then nobody is kept out
+    fcntl = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +80,12 @@ def annotate_file(
     """Annotate `source` into `target`. With `keep_going`, bad lines are left out instead of refused."""
     source, target = Path(source), Path(target)
     check_target(target, force=force)
+    _check_source(source, target)
     checked = check_file(source, keep_going=keep_going)
-    partial = Partial(target, key=_key(source, opener, keep_going=keep_going))
+    partial = Partial(target.resolve(), key=_key(source, opener, keep_going=keep_going))
     began = perf_counter()
-    with partial.open() as stream:
+    with partial.alone(), partial.open() as stream:
+        check_target(target, force=force)  # again: another run may just have ended
         ready = partial.lines
         turns_ready = sum(len(dialogue.turns) for dialogue in islice(good_dialogues(source), ready))
         listener.start(checked, ready, turns_ready)
@@ -87,7 +94,7 @@ def annotate_file(
             with closing(annotate_all(opener, todo, workers=workers, batch=batch, progress=listener.turns)) as chunks:
                 for lines in chunks:
                     partial.write(stream, lines)
-    partial.finish()
+        partial.finish()
     seconds = perf_counter() - began
     rate = (checked.turns - turns_ready) / seconds
     return Summary(str(target), checked.dialogues, checked.turns, len(checked.bad), ready, seconds, rate)
@@ -101,6 +108,14 @@ def check_target(target: Path, *, force: bool) -> None:
         raise InputError(f"The output {target} must be a file in a folder that exists.")
     if target.exists() and not force:
         raise InputError(f"{target} is there already: name another file, or give --force to replace it.")
+
+
+def _check_source(source: Path, target: Path) -> None:
+    ours = Partial(target.resolve(), key="")
+    if source.resolve() in (ours.target, ours.path, ours.key_path):
+        raise InputError(f"{source} would be overwritten while it is read: name another output.")
+    if source.exists() and not source.is_file() and not source.is_dir():
+        raise InputError(f"{source} can be read only once, and annotating reads its input twice: save it in a file.")
 
 
 def check_file(source: Path, *, keep_going: bool) -> Checked:
@@ -154,10 +169,27 @@ class Partial:
         self.lines = 0
         """Whole lines that an earlier run left."""
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else writes this output meanwhile. The lock is the system's, and dies with its process."""
+        try:
+            lock = self.key_path.open("a+b")
+        except OSError as error:
+            raise InputError(f"Cannot write {self.key_path}: {error.strerror or error}.") from error
+        with lock:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError as error:
+                    raise InputError(
+                        f"Another run is writing {self.target}: wait for it, or name another file."
+                    ) from error
+            yield
+
     def open(self) -> IO[bytes]:
         """The file, to write on after its last whole line; from its start where it was made from something else."""
         try:
-            if not self.key_path.exists() or self.key_path.read_text(encoding="utf-8") != self.key:
+            if self.key_path.read_text(encoding="utf-8") != self.key:
                 self.path.unlink(missing_ok=True)
                 self.key_path.write_text(self.key, encoding="utf-8")
             stream = self.path.open("a+b")
@@ -178,8 +210,11 @@ class Partial:
             ) from error
 
     def finish(self) -> None:
-        self.path.replace(self.target)
-        self.key_path.unlink()
+        try:
+            self.path.replace(self.target)
+            self.key_path.unlink()
+        except OSError as error:
+            raise InputError(f"Cannot write {self.target}: {error.strerror or error}.") from error
 
 
 def to_bytes(lines: list[str]) -> bytes:

@@ -33,8 +33,11 @@ def compare(
 
     one, two = load(a), load(b)
     compared = compare_runs(one.runs, two.runs, samples=samples, seed=seed)
+    for path, saved in ((a, one), (b, two)):
+        if left_out := len(saved.runs) - compared.dialogues:
+            measuring.notice(f"left out, because only {path} has them: {left_out:,} dialogues")
     if as_json:
-        measuring.print_json({"model_a": one.model, "model_b": two.model} | compared.to_json())
+        measuring.print_json({"model_a": one.name, "model_b": two.name} | compared.to_json())
         return
     _print(one, two, compared, show)
 
@@ -43,8 +46,8 @@ def _print(one: Saved, two: Saved, compared: Comparison, show: int) -> None:
     from somdst.evaluate.tables import Table
 
     rows = (
-        (f"A: {one.model}", compared.a),
-        (f"B: {two.model}", compared.b),
+        (f"A: {one.name}", compared.a),
+        (f"B: {two.name}", compared.b),
         ("B - A", compared.difference),
         ("95% interval, from", compared.low),
         ("95% interval, to", compared.high),
@@ -53,7 +56,7 @@ def _print(one: Saved, two: Saved, compared: Comparison, show: int) -> None:
     )
     note = f"{compared.turns:,} turns of {compared.dialogues:,} dialogues; paired bootstrap over dialogues."
     measuring.print_tables([Table("comparison", "Joint goal accuracy", ("", "points or turns"), rows, note)])
-    verdict = "clearly better" if compared.low > 0 else "clearly worse" if compared.high < 0 else "no clear difference"
+    verdict = f"clearly {'better' if compared.low > 0 else 'worse'}" if compared.clear else "no clear difference"
     typer.echo(f"B against A: {verdict}")
     for title, pairs in (("Better in B", compared.better), ("Worse in B", compared.worse)):
         if pairs and show:

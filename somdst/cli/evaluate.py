@@ -35,6 +35,15 @@ def evaluate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the perturbations.")] = 0,
+    threshold: Annotated[
+        float,
+        typer.Option(
+            "--threshold",
+            min=0,
+            max=1,
+            help="Do not make writes less probable than this, as a tracker does that holds them back.",
+        ),
+    ] = 0.0,
     engine: measuring.EngineOption = "onnx",
     precision: measuring.PrecisionOption = "int8",
     limit: measuring.LimitOption = None,
@@ -56,14 +65,18 @@ def evaluate(
     oracles, kinds = parse_oracles(oracle), _kinds(perturb)
     opened = measuring.open_both(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
     start = time.perf_counter()
-    metrics, runs = _measure(opened, oracles, batch_size=batch_size, what="as typed" if kinds else "evaluating")
+    what = "as typed" if kinds else "evaluating"
+    metrics, runs = _measure(opened, oracles, threshold=threshold, batch_size=batch_size, what=what)
     seconds = time.perf_counter() - start
     if save is not None:
-        _save(save, opened, runs)
-    perturbed = measuring.measure_kinds(opened, kinds, seed=seed, oracles=oracles, batch_size=batch_size)
+        _save(save, opened, runs, oracles, threshold)
+    perturbed = measuring.measure_kinds(
+        opened, kinds, seed=seed, oracles=oracles, threshold=threshold, batch_size=batch_size
+    )
     calibration = calibrate(scored_changes(runs))
     if as_json:
         rest: dict[str, Any] = {"model": opened.predictor.model_id, "corpus": opened.corpus, "oracle": sorted(oracles)}
+        rest |= {"threshold": threshold}
         rest |= {"seconds": round(seconds, 3), "turns_per_second": round(metrics.turns / seconds, 2)}
         rest |= {"calibration": calibration.to_json()}
         if kinds:
@@ -80,21 +93,39 @@ def _kinds(perturb: str | None) -> tuple[Kind, ...]:
     return () if perturb is None else KINDS if perturb == "all" else (check_kind(perturb),)
 
 
-def _measure(opened: Opened, oracles: Oracles, *, batch_size: int, what: str) -> tuple[Metrics, list[DialogueRun]]:
+def _measure(
+    opened: Opened, oracles: Oracles, *, threshold: float, batch_size: int, what: str
+) -> tuple[Metrics, list[DialogueRun]]:
     from somdst.evaluate.metrics import measure
     from somdst.evaluate.run import run
 
     predictor = opened.predictor
     with measuring.turns_progress(what, opened.turns) as progress:
-        runs = run(predictor, opened.dialogues, oracle=oracles, batch_size=batch_size, progress=progress)
+        runs = run(
+            predictor,
+            opened.dialogues,
+            oracle=oracles,
+            threshold=threshold,
+            batch_size=batch_size,
+            progress=progress,
+        )
     return measure(runs, schema=predictor.schema, operation_set=predictor.operation_set), runs
 
 
-def _save(path: Path, opened: Opened, runs: list[DialogueRun]) -> None:
+def _save(path: Path, opened: Opened, runs: list[DialogueRun], oracles: Oracles, threshold: float) -> None:
     from somdst.evaluate.saved import Saved, save
 
     predictor = opened.predictor
-    save(path, Saved(predictor.model_id, opened.corpus, predictor.schema, predictor.operation_set, tuple(runs)))
+    saved = Saved(
+        model=predictor.model_id,
+        corpus=opened.corpus,
+        schema=predictor.schema,
+        operation_set=predictor.operation_set,
+        runs=tuple(runs),
+        oracle=tuple(sorted(oracles)),
+        threshold=threshold,
+    )
+    save(path, saved)
     measuring.notice(f"saved the predictions of {len(runs):,} dialogues in {path}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from importlib import resources
 from pathlib import Path
@@ -42,7 +43,7 @@ def init(
         return
     commands = [line for line in (folder / "README.md").read_text(encoding="utf-8").splitlines() if _is_command(line)]
     typer.echo(f"{folder} is ready. Next:\n")
-    typer.echo("\n".join(f"  {line}" for line in [f"cd {folder}", *commands]))
+    typer.echo("\n".join(f"  {line}" for line in [f"cd {shlex.quote(str(folder))}", *commands]))
 
 
 def _is_command(line: str) -> bool:

@@ -40,8 +40,8 @@ class LengthCheck:
         """How many word pieces of the current turn were cut."""
         texts = (input.turn.system, input.turn.user)
         whole = sum(len(self.encoder.pieces(text).ids) for text in texts if text)
-        kept = (region.end - region.start for region in encoding.regions if region.source in ("system", "user"))
-        return whole - sum(kept)
+        now = (region for region in encoding.regions if region.slot is None and region.turns_ago == 0)
+        return whole - sum(region.end - region.start for region in now)
 
     def _long_values(self, values: dict[str, Value | None]) -> Iterator[Problem]:
         room = self.encoder.config.max_value_length - 1  # the last place is for [EOS]

@@ -6,7 +6,9 @@ and exit code 2.
 
 from __future__ import annotations
 
+import io
 import sys
+from typing import Any, NoReturn
 
 import typer
 
@@ -68,12 +70,36 @@ app.command()(serve.serve)
 app.add_typer(store.app, name="store")
 
 
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer gives it no name of its own
+
+
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an old terminal shows ? where it lacks a sign
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except SomdstError as error:
-        typer.echo(f"somdst: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
+        _fail(str(error))
+    except _UsageError as error:
+        _fail(_usage(error))
+    except (KeyboardInterrupt, typer.Abort):
         typer.echo("somdst: interrupted", err=True)
         sys.exit(130)
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with the words that were typed, and where help is."""
+    path = error.ctx.command_path if error.ctx else "somdst"
+    said = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: the message is its help
+        typer.echo(said, err=True)
+        sys.exit(2)
+    return f"{said.rstrip('.')}. See `{path} --help`."
+
+
+def _fail(text: str) -> NoReturn:
+    from somdst.cli.rendering import plain
+
+    typer.echo(f"somdst: {' '.join(plain(text).split())}", err=True)
+    sys.exit(2)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from somdst.dialogue import Dialogue
-from somdst.errors import InputError
+from somdst.errors import CorpusError, InputError
 from somdst.prediction import Predictor
 
 if TYPE_CHECKING:
-    from somdst.corpora import Split
+    from somdst.corpora import Corpus, Split
     from somdst.corpora.perturbation import Kind
     from somdst.evaluate.perturbed import Perturbed
     from somdst.evaluate.run import Oracles
@@ -69,23 +70,42 @@ class Opened:
 def open_both(model: str, corpus: str, *, split: str | None, limit: int | None, engine: str, precision: str) -> Opened:
     """The corpus first, because it is read faster; slots that the model does not track are named on stderr."""
     from somdst.cli import open_model
-    from somdst.corpora import open_corpus
     from somdst.evaluate.run import check_fit, outside_schema
 
-    if split not in (None, "train", "dev", "test"):
-        raise InputError(f'There is no split "{split}"; there are train, dev, test.')
-    read = open_corpus(corpus, split=cast("Split | None", split))
+    read, name = _open_part(corpus, split)
     dialogues = read.dialogues[:limit]
     predictor = open_model.open_predictor(model, engine=engine, precision=precision)
     check_fit(dialogues, predictor.schema)
     if outside := outside_schema(dialogues, predictor.schema):
         named = ", ".join(f"{slot} ({turns} turns)" for slot, turns in list(outside.items())[:5])
         notice(f"not counted, because the model does not track it: {named}{' ...' if len(outside) > 5 else ''}")
-    return Opened(predictor, f"{read.name}{f' ({split})' if split else ''}", dialogues)
+    return Opened(predictor, name, dialogues)
+
+
+def _open_part(corpus: str, split: str | None) -> tuple[Corpus, str]:
+    """The corpus and its name. Of one with parts, dev is measured where nothing else is asked for: never what a model
+    was trained on."""
+    from somdst.corpora import open_corpus
+
+    if split not in (None, "train", "dev", "test"):
+        raise InputError(f'There is no split "{split}"; there are train, dev, test.')
+    if split is None and (Path(corpus).is_dir() or corpus.endswith(".zip")):
+        with suppress(CorpusError):  # it has no dev: then all that there is
+            read = open_corpus(corpus, split="dev")
+            notice("measuring on dev; --split train or --split test for another part")
+            return read, f"{read.name} (dev)"
+    read = open_corpus(corpus, split=cast("Split | None", split))
+    return read, f"{read.name} ({split})" if split else read.name
 
 
 def measure_kinds(
-    opened: Opened, kinds: Iterable[Kind], *, seed: int, batch_size: int, oracles: Oracles = frozenset()
+    opened: Opened,
+    kinds: Iterable[Kind],
+    *,
+    seed: int,
+    batch_size: int,
+    oracles: Oracles = frozenset(),
+    threshold: float = 0.0,
 ) -> list[Perturbed]:
     """Each perturbation with a progress bar of its own."""
     from somdst.evaluate.perturbed import measure_perturbed
@@ -100,6 +120,7 @@ def measure_kinds(
                     kind,
                     seed=seed,
                     oracle=oracles,
+                    threshold=threshold,
                     batch_size=batch_size,
                     progress=progress,
                 )

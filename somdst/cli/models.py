@@ -39,9 +39,12 @@ def models(
 
     Example: `somdst models runs`
     """
-    from somdst.errors import ModelError
+    from somdst.errors import InputError, ModelError
     from somdst.folder import DEFAULT, ModelFolder, shipped_path
 
+    for folder in folders or ():
+        if not folder.is_dir():
+            raise InputError(f"There is no folder {folder} to look in.")
     rows: list[Row] = []
     if (shipped_path() / "config.json").exists():
         rows.append(_row(DEFAULT, ModelFolder.open(DEFAULT)))

@@ -81,7 +81,7 @@ def said(turn: Turn, entry: Entry | None = None) -> Group:
         if text:
             words = Text(plain(text), style="" if who == "user" else "dim")
             for change in entry.changes if entry else ():
-                if change.evidence is not None and change.evidence.source == who:
+                if change.evidence is not None and change.evidence.is_of(who):
                     lit = f"bold not dim underline {STYLES[look(change)]}"
                     words.stylize(lit, change.evidence.start, change.evidence.end)
             grid.add_row(who, words)
@@ -189,8 +189,9 @@ def _words(event: SlotEvent) -> Text:
     evidence = event.change.evidence if event.change else None
     if evidence is None:
         return Text("")
-    where = spoken(evidence.slot or "") if evidence.source == "slot" else evidence.source.replace("_", " ")
-    return Text(f"{where}: {plain(evidence.text)}")
+    where = spoken(evidence.slot or "") if evidence.source == "slot" else evidence.source
+    ago = f", {evidence.turns_ago} turn{'s' * (evidence.turns_ago > 1)} before" if evidence.turns_ago else ""
+    return Text(f"{where}{ago}: {plain(evidence.text)}")
 
 
 @dataclass(frozen=True, slots=True)

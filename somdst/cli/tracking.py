@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,39 +52,43 @@ def open_tracker(
 
 
 def print_json(data: dict[str, Any]) -> None:
-    typer.echo(json.dumps(data, ensure_ascii=not _utf8(), allow_nan=False))
-
-
-def _utf8() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    line = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    try:
+        line.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:  # another encoding, or half a character: JSON's own escapes say the same
+        line = json.dumps(data, allow_nan=False)
+    typer.echo(line)
 
 
 def notice(text: str) -> None:
     typer.echo(text, err=True)
 
 
+_JSON = re.compile(r'\s*(\{\s*["}]|\[\s*[{\]])')
+"""How an object, or a list of them, begins; "[SLOT] please" is something that a user said."""
+
+
 def read_input(path: str) -> list[Dialogue]:
     """Dialogues from a file, or from stdin where `path` is "-".
 
-    JSON lines, one JSON dialogue, or a list of them; otherwise plain text, a line being what the user said, after an
-    optional line "system: ..." with what the system said before.
+    JSON lines, one JSON dialogue, or a list of them; otherwise plain text, a line being what the user said ("user: " is
+    optional), after an optional line "system: ..." with what the system said before.
     """
     where = "standard input" if path == "-" else path
     text = _read(path)
     if not text.strip():
         raise CorpusError(f"{where} is empty: expected dialogues as JSON, or a line for each thing the user said.")
-    if text.lstrip()[0] not in "{[":
-        return [_from_lines(text)]
-    return _from_json(text, where)
+    return _from_json(text, where) if _JSON.match(text) else [_from_lines(text)]
 
 
 def _read(path: str) -> str:
     if path == "-":
         return sys.stdin.buffer.read().decode("utf-8", "replace") if hasattr(sys.stdin, "buffer") else sys.stdin.read()
+    from somdst.corpora.files import reading
+
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from error
+        with reading(Path(path)) as stream:
+            return stream.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
 
@@ -96,7 +101,7 @@ def _from_json(text: str, where: str) -> list[Dialogue]:
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):  # then it is JSON lines, or the line that is wrong will say so
-        lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
         items = [(f"{where}, line {number}", parse_json(line.encode("utf-8", "replace"), f"{where}, line {number}"))
                  for number, line in lines]  # fmt: skip
     else:
@@ -119,11 +124,13 @@ def _from_lines(text: str) -> Dialogue:
 
     turns: list[Turn] = []
     system = ""
-    for line in filter(None, map(str.strip, text.splitlines())):
-        if line.lower().startswith("system:"):
-            system = line[len("system:") :].strip()
+    for line in filter(None, map(str.strip, text.split("\n"))):
+        who, colon, said = line.partition(":")
+        speaker = who.strip().lower() if colon else ""
+        if speaker == "system":
+            system = f"{system} {said.strip()}".strip()
             continue
-        turns.append(Turn(system=system, user=line.removeprefix("user:").strip()))
+        turns.append(Turn(system=system, user=said.strip() if speaker == "user" else line))
         system = ""
     if system:
         turns.append(Turn(system=system, user=""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -86,7 +87,7 @@ def train(
     if staged:
         from somdst.cli.train_recipe import train_recipe
 
-        out = train_recipe(task, out, config=config, given=given)
+        out = train_recipe(task, out, config=config, given=given, command=f"somdst {shlex.join(sys.argv[1:])}")
     else:
         train_once(task, out, checked, start_from=start_from)
     if first_process():

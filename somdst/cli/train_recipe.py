@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from somdst.cli.train import Task
 
 
-def train_recipe(task: Task, out: Path, *, config: Path | None, given: dict[str, Any]) -> Path:
+def train_recipe(task: Task, out: Path, *, config: Path | None, given: dict[str, Any], command: str) -> Path:
     """The folder of the last run. Runs that are finished are not run again, so a stopped recipe goes on."""
     from somdst.learn.recipe import RUNS
     from somdst.learn.settings import load_settings
@@ -29,7 +29,7 @@ def train_recipe(task: Task, out: Path, *, config: Path | None, given: dict[str,
         before = out / run.name
     model = out / RUNS[-1].name
     if first_process():
-        _describe(model, given)
+        _describe(model, command)
     return model
 
 
@@ -55,20 +55,16 @@ def _collect_mistakes(model: Path, task: Task, path: Path) -> None:
     save(path, Saved(runtime.model_id, "train", runtime.schema, runtime.operation_set, tuple(runs)))
 
 
-def _describe(model: Path, given: dict[str, Any]) -> None:
+def _describe(model: Path, command: str) -> None:
     """How the model was made, for its card."""
-    from somdst.learn.recipe import NAME, RUNS
+    from somdst.learn.checkpoints import write_whole
+    from somdst.learn.recipe import RUNS
 
-    options = "".join(f" {_option(name.replace('_', '-'), value)}" for name, value in given.items())
     lines = [
-        f"    somdst train train.jsonl.xz OUT --dev dev.jsonl.xz --preset {NAME}{options}",
+        f"    {command}",
         "",
         f"That is {len(RUNS)} runs of the preset `cpu`, each from the one before:",
         "",
         *(f"{number}. `{run.name}`: {run}" for number, run in enumerate(RUNS, start=1)),
     ]
-    (model / "recipe.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _option(name: str, value: Any) -> str:
-    return f"--{name} {value}" if not isinstance(value, bool) else f"--{name}" if value else f"--no-{name}"
+    write_whole(model / "recipe.md", lambda stream: stream.write(("\n".join(lines) + "\n").encode()))

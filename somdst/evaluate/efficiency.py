@@ -4,8 +4,9 @@
     every-non-null  the values of all slots that are filled after the turn, as COMER does
     every           the values of all slots, as TRADE does
 
-All three are run for real, one turn at a time, on the states that the model itself predicted. Times include
-tokenisation, which the paper leaves out. And what evaluation in batches saves.
+Values are counted over all turns, on the states that the model itself predicted; for the times all three are run for
+real on a sample of these turns, one at a time. Times include tokenisation, which the paper leaves out. And what
+evaluation in batches saves.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Regime:
     turns: int
     """How many were timed, one at a time."""
     generated: Spread
-    """Values that were generated in those turns."""
+    """Values a turn, over all turns."""
     milliseconds: Milliseconds
 
 
@@ -94,19 +95,28 @@ def measure_efficiency(
     sample = _sample(runs, turns, history=predictor.history)
     for given, _ in sample[:3]:
         predictor.predict([given])  # the first calls of a session are slower
-    timed: dict[str, list[tuple[int, float]]] = {name: [] for name in REGIMES}
+    timed: dict[str, list[float]] = {name: [] for name in REGIMES}
     for given, turn in sample:
         for name in REGIMES:
             timed[name].append(_timed(predictor, given, _operations(name, turn, predictor.schema)))
         if progress:
             progress(1)
-    gold = [turn.gold for run in runs for turn in run.turns]
+    done = [turn for run in runs for turn in run.turns]
+    gold = [turn.gold for turn in done]
     return Efficiency(
         slots=len(predictor.schema),
         values_a_slot=len({pair for state in gold for pair in state.items()}) / len(predictor.schema),
         filled=Spread.of([len(state) for state in gold]),
         to_generate=to_generate,
-        regimes=tuple(_regime(name, timed[name]) for name in REGIMES),
+        regimes=tuple(
+            Regime(
+                name=name,
+                turns=len(timed[name]),
+                generated=Spread.of([_generated(name, turn, predictor.schema) for turn in done]),
+                milliseconds=Milliseconds(min(timed[name]), fmean(timed[name]), max(timed[name])),
+            )
+            for name in REGIMES
+        ),
     )
 
 
@@ -159,18 +169,14 @@ def _operations(regime: str, turn: TurnRun, schema: Schema) -> Mapping[str, Oper
     return dict.fromkeys(turn.predicted if regime == "every-non-null" else schema, Operation.UPDATE)
 
 
-def _timed(predictor: Predictor, given: TurnInput, operations: Mapping[str, Operation] | None) -> tuple[int, float]:
+def _generated(regime: str, turn: TurnRun, schema: Schema) -> int:
+    asked = _operations(regime, turn, schema)
+    asked = turn.prediction.operations if asked is None else asked
+    return sum(operation is Operation.UPDATE for operation in asked.values())
+
+
+def _timed(predictor: Predictor, given: TurnInput, operations: Mapping[str, Operation] | None) -> float:
+    """Milliseconds."""
     start = time.perf_counter()
-    (prediction,) = predictor.predict([given], operations=None if operations is None else [operations])
-    milliseconds = 1000.0 * (time.perf_counter() - start)
-    return sum(operation is Operation.UPDATE for operation in prediction.operations.values()), milliseconds
-
-
-def _regime(name: str, timed: Sequence[tuple[int, float]]) -> Regime:
-    times = [milliseconds for _, milliseconds in timed]
-    return Regime(
-        name=name,
-        turns=len(timed),
-        generated=Spread.of([count for count, _ in timed]),
-        milliseconds=Milliseconds(min(times), fmean(times), max(times)),
-    )
+    predictor.predict([given], operations=None if operations is None else [operations])
+    return 1000.0 * (time.perf_counter() - start)

@@ -7,7 +7,7 @@ and how many times the error grows because predicted states are fed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -45,6 +45,12 @@ class ErrorGroup:
         """The error in percent of the error without oracles."""
         return 100.0 * (100.0 - accuracy) / (100.0 - self.none) if self.none < 100.0 else 0.0
 
+    def to_json(self) -> dict[str, Any]:
+        """Relative error rates and the shares that follow from them, in percent."""
+        oracles = ("values", "operations", "operations_values")
+        relative = {name: round(self.relative_error(getattr(self, name)), 4) for name in oracles}
+        return {"relative_error": relative, "shares": {k: round(v, 4) for k, v in asdict(self.shares()).items()}}
+
     def shares(self) -> Shares:
         """What gold values do not mend comes from operations; what gold operations do not mend comes from values."""
         operations, values = self.relative_error(self.values), self.relative_error(self.operations)
@@ -75,6 +81,8 @@ class ErrorAnalysis:
                 for chosen, value in self.accuracy.items()
             },
             "propagation": round(self.propagation, 4),
+            "predicted_states": self.group(gold_state=False).to_json(),
+            "gold_states": self.group(gold_state=True).to_json(),
         }
 
 

@@ -160,7 +160,7 @@ def complexity(measured: Efficiency) -> Table:
         rows.append((_REGIME_NAMES[regime.name], *bounds, *_spread(regime.generated), *_times(regime)))
     columns = ["model", "best", "worst", "best, J and M given", "worst, J and M given"]
     columns += ["generated: least", "mean", "most", "ms: least", "ms: most"]
-    note = f"J = {J} slots with M = {M:.1f} values each in this corpus; generated values and times as measured."
+    note = f"J = {J} slots with M = {M:.1f} values each in the labels of these turns; the rest as measured."
     return Table("complexity", "Inference time complexity", tuple(columns), tuple(rows), note)
 
 

@@ -31,11 +31,12 @@ def measure_perturbed(
     *,
     seed: int = 0,
     oracle: Oracles = frozenset(),
+    threshold: float = 0.0,
     batch_size: int = 64,
     progress: Callable[[int], None] | None = None,
 ) -> Perturbed:
     changed = perturb_all(dialogues, kind, seed=seed)
-    runs = run(predictor, changed, oracle=oracle, batch_size=batch_size, progress=progress)
+    runs = run(predictor, changed, oracle=oracle, threshold=threshold, batch_size=batch_size, progress=progress)
     metrics = measure(runs, schema=predictor.schema, operation_set=predictor.operation_set)
     return Perturbed(kind, _differing(dialogues, changed), metrics)
 

@@ -8,6 +8,7 @@ in the paper's error analysis:
     operations  the gold operations, relative to the state that was fed
     values      the gold values, for the slots whose operation is UPDATE
 
+With a threshold, writes that are less probable are not made, as a tracker holds them back until somebody answers.
 Counting is `metrics.py`'s concern.
 """
 
@@ -72,6 +73,7 @@ def run(
     dialogues: Iterable[Dialogue],
     *,
     oracle: Oracles = frozenset(),
+    threshold: float = 0.0,
     batch_size: int = 64,
     progress: Callable[[int], None] | None = None,
 ) -> list[DialogueRun]:
@@ -84,7 +86,7 @@ def run(
     while active or waiting:
         while waiting and len(active) < batch_size:
             active.append(waiting.popleft())
-        _step(predictor, active, oracle)
+        _step(predictor, active, oracle, threshold)
         if progress:
             progress(len(active))
         active = [walk for walk in active if not walk.ended]
@@ -150,11 +152,14 @@ def _gold_states(dialogue: Dialogue, schema: Schema) -> list[State]:
     ]
 
 
-def _step(predictor: Predictor, walks: Sequence[_Walk], oracle: Oracles) -> None:
+def _step(predictor: Predictor, walks: Sequence[_Walk], oracle: Oracles, threshold: float) -> None:
     inputs = [walk.input(predictor.history) for walk in walks]
     gold = [walk.gold[len(walk.done)] for walk in walks]
     predictions = _predict(predictor, inputs, gold, oracle)
     for walk, given, truth, prediction in zip(walks, inputs, gold, predictions, strict=True):
+        if threshold:
+            kept = {slot: said for slot, said in prediction.slots.items() if said.probability >= threshold}
+            prediction = replace(prediction, slots=kept)
         after = apply_prediction(given.state, prediction, operation_set=predictor.operation_set)
         turn = walk.dialogue.turns[len(walk.done)]
         walk.done.append(TurnRun(turn, given.state, prediction, after, truth))

@@ -101,7 +101,7 @@ def _line_html(line: SlotLine) -> str:
 def _highlighted(turn: TurnRun) -> str:
     """The user's words, with those marked that a value was copied from."""
     text, pieces, done = turn.turn.user, [], 0
-    found = [p.evidence for p in turn.prediction.slots.values() if p.evidence and p.evidence.source == "user"]
+    found = [p.evidence for p in turn.prediction.slots.values() if p.evidence and p.evidence.is_of("user")]
     for span in sorted(found, key=_start):
         if done <= span.start < span.end <= len(text):
             pieces += [escape(text[done : span.start]), f"<mark>{escape(text[span.start : span.end])}</mark>"]

@@ -1,7 +1,7 @@
 """Predictions in a file, to be measured again and compared: `save` and `load`.
 
-JSON lines: the first line tells the model, the corpus, the operation set and the schema; then one dialogue a line.
-Evidence is left out.
+JSON lines: the first line tells the model, the corpus, the operation set, the schema and the oracles; then one dialogue
+a line. Evidence is left out.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ class Saved:
     schema: Schema
     operation_set: OperationSet
     runs: tuple[DialogueRun, ...]
+    oracle: tuple[str, ...] = ()
+    threshold: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The model, and what was done to its predictions."""
+        more = [f"gold {', '.join(self.oracle)}"] if self.oracle else []
+        more += [f"threshold {self.threshold:g}"] if self.threshold else []
+        return f"{self.model} ({', '.join(more)})" if more else self.model
 
 
 def save(path: str | Path, saved: Saved) -> None:
@@ -40,6 +49,8 @@ def save(path: str | Path, saved: Saved) -> None:
         "corpus": saved.corpus,
         "operation_set": saved.operation_set.name,
         "schema": saved.schema.to_json(),
+        "oracle": list(saved.oracle),
+        "threshold": saved.threshold,
     }
     with replacing(Path(path)) as stream:
         for line in (header, *map(_run_to_json, saved.runs)):
@@ -60,6 +71,8 @@ def load(path: str | Path) -> Saved:
             schema=Schema.from_json(header["schema"]),
             operation_set=OperationSet.named(header["operation_set"]),
             runs=tuple(_run_from_json(line) for line in lines[1:]),
+            oracle=tuple(map(str, header.get("oracle", ()))),
+            threshold=float(header.get("threshold", 0.0)),
         )
     except (KeyError, TypeError, ValueError, AttributeError, SomdstError) as error:
         raise CorpusError(f"The predictions in {path} are damaged ({error}): save them again.") from error

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from somdst.encoding import Encoder
 from somdst.errors import ModelError
-from somdst.folder import ModelFolder
-from somdst.learn.embeddings import FILE as EMBEDDINGS
+from somdst.folder import EMBEDDINGS, ModelFolder
 from somdst.learn.embeddings import quantise_rows, with_embeddings, without_embeddings
 from somdst.learn.encoders import encoder_from_config
 from somdst.learn.model import SomDst
@@ -138,7 +137,8 @@ def fill(model: SomDst, weights: Mapping[str, Tensor], folder: ModelFolder, *, s
         model.load_state_dict(dict(weights), strict=strict)
     except RuntimeError as error:
         raise ModelError(
-            f"The weights in {folder.path} do not fit its schema and configuration: {_reason(error)}."
+            f"The weights in {folder.path} do not fit its schema and configuration: put back the schema.json and "
+            "config.json that they came with, or fetch the model anew."
         ) from error
 
 

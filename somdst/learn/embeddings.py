@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-FILE = "embeddings.int8.bin"
+from somdst.folder import EMBEDDINGS
+
 SCALES = ".int8_scales"
 """Put behind a tensor's name: its scales are stored, its rows are in the shared file."""
 
@@ -34,6 +35,6 @@ def with_embeddings(weights: dict[str, Tensor], folder: Path) -> dict[str, Tenso
     """The weights with the embeddings put back, where they were taken out."""
     for name in [name for name in weights if name.endswith(SCALES)]:
         scales = weights.pop(name)
-        rows = np.fromfile(folder / FILE, dtype=np.int8).reshape(len(scales), -1)
+        rows = np.fromfile(folder / EMBEDDINGS, dtype=np.int8).reshape(len(scales), -1)
         weights[name.removesuffix(SCALES)] = torch.from_numpy(rows.astype(np.float32)) * scales[:, None]
     return weights

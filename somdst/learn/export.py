@@ -13,9 +13,8 @@ from pathlib import Path
 
 import onnx
 
-from somdst.folder import ModelFolder
+from somdst.folder import EMBEDDINGS, ModelFolder
 from somdst.learn.checkpoints import load_model, write_whole
-from somdst.learn.embeddings import FILE as EMBEDDINGS
 from somdst.learn.embeddings import quantise_rows
 from somdst.learn.graphs import decoder_graph, encoder_graph
 from somdst.learn.quantisation import Quantiser

@@ -297,16 +297,17 @@ def value_loss(model: SomDst, batch: Batch, encoded: Encoded, *, teacher_forcing
             greedy = model.generate(batch, encoded, targets.owners, targets.slots, steps=steps).tokens
             fed = F.pad(greedy, (0, steps - greedy.shape[1]), value=model.options.eos)[:, :-1]
     e = torch.cat([first.unsqueeze(1), embeddings(fed).to(first.dtype)], 1)  # [U, K, D]
+    # By index_select: the gradient of tokens[owners] is added up by threads in whatever order they come.
     P_val = generator.target_probabilities(
         e,
-        encoded.pooled[targets.owners],
-        encoded.tokens[targets.owners],
+        encoded.pooled.index_select(0, targets.owners),
+        encoded.tokens.index_select(0, targets.owners),
         batch.ids[targets.owners],
         batch.mask[targets.owners],
         embeddings.weight,
         targets.tokens,
     )
-    nll = -torch.log(P_val.clamp_min(1e-9)) * targets.mask
+    nll = -torch.log(P_val + 1e-9) * targets.mask
     per_slot = nll.sum(1) / targets.mask.sum(1)  # [U]
     slots_of_turn = torch.bincount(targets.owners, minlength=len(batch.ids))  # [B]
     return (per_slot / slots_of_turn[targets.owners]).sum() / len(batch.ids)

@@ -95,6 +95,6 @@ def _value_nll(model: SomDst, batch: Batch, encoded: Encoded, targets: ValueTarg
             generator.dropout(e), g, encoded.tokens[owners], batch.ids[owners], batch.mask[owners], embeddings.weight
         )
         P_target = P_val.gather(1, targets.tokens[:, k : k + 1]).squeeze(1)
-        total = total - torch.log(P_target.clamp_min(1e-9)) * targets.mask[:, k]
+        total = total - torch.log(P_target + 1e-9) * targets.mask[:, k]
         e = embeddings(targets.tokens[:, k])
     return total / targets.mask.sum(1)

@@ -67,7 +67,8 @@ def from_model(folder: ModelFolder, settings: Settings, schema: Schema) -> tuple
         theirs, ours = getattr(folder.config, field), getattr(settings, field)
         if theirs != ours:
             raise InputError(f"The model {folder.path} has {field} {theirs}, and not {ours}: train on with the same.")
-    encoder = Encoder(folder.encoder().tokenizer, schema, settings.model())
+    config = settings.model().model_copy(update={"encoder": folder.config.encoder})
+    encoder = Encoder(folder.encoder().tokenizer, schema, config)
     torch.manual_seed(settings.seed)
     model = empty_model(folder, encoder, dropout=settings.dropout, attention_dropout=settings.attention_dropout)
     _check_length(model.operation_predictor.encoder, settings)

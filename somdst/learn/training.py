@@ -72,6 +72,7 @@ class Position:
     looks_without_better: int = 0
     turns: int = 0
     seconds: float = 0.0
+    """Of training so far, looks at dev included."""
 
 
 @dataclass(slots=True)
@@ -168,6 +169,7 @@ class Trainer:
         journal: Journal,
     ) -> Outcome:
         settings, position = self.settings, self.position
+        clock = time.monotonic() - position.seconds
         steps = max(1, round(settings.epochs * len(batches)))
         look_every = max(1, round(settings.evaluate_every * len(batches)))
         meter, last_checkpoint = Meter(), time.monotonic()
@@ -190,6 +192,7 @@ class Trainer:
                 meter = Meter()
             if self.stop_after is not None and position.step >= self.stop_after:
                 self._stopping = True
+            position.seconds = time.monotonic() - clock
             due = time.monotonic() - last_checkpoint > 60 * settings.checkpoint_minutes
             if due or look:
                 self._checkpoint(accelerator, optimizer, average)
@@ -250,7 +253,6 @@ class Trainer:
         look: bool,
     ) -> None:
         rate = meter.turns / meter.seconds
-        self.position.seconds += meter.seconds
         losses = accelerator.reduce(meter.losses.to(accelerator.device), reduction="mean")  # each knows its share only
         total, operations, domain, values = (losses / meter.steps).tolist()
         progress = Progress(
@@ -375,7 +377,11 @@ def _accelerator(precision: str) -> Accelerator:
 def _start_of_run(found: Sequence[Example], encoder: Encoder, model: SomDst) -> dict[str, str]:
     """What a run starts from besides its settings: a resumed run must have the same, or it would be another one."""
     turns = (
-        (example.dialogue.id, str(example.number), turn.system, turn.user, *map(str, sorted(example.after.items())))
+        (
+            *(example.dialogue.id, str(example.number), turn.system, turn.user, str(turn.domain)),
+            *map(str, sorted(example.after.items())),
+            *("own", *map(str, sorted((example.own or {}).items()))),
+        )
         for example in found
         for turn in [example.dialogue.turns[example.number]]
     )

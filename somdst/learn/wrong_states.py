@@ -9,6 +9,7 @@ what its input shows. To ask for a value that stands nowhere in the turns it rea
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -66,7 +67,12 @@ def repairable(before: State, after: State, fed: State, *, shown: str, complete:
         wanted = after.get(slot)
         if fed.get(slot) == before.get(slot) or before.get(slot) != wanted:
             continue  # not a mistake, or changed by this very turn
-        visible = complete if wanted is None else f" {wanted} " in f" {shown} "
+        visible = complete if wanted is None else _says(shown, str(wanted))
         if not visible:
             kept[slot] = fed.get(slot)
     return after.with_values(kept) if kept else after
+
+
+def _says(text: str, value: str) -> bool:
+    """Whether the value's words stand in the text, as whole words."""
+    return re.search(rf"(?<!\w){re.escape(value.casefold())}(?!\w)", text.casefold()) is not None

@@ -28,11 +28,12 @@ class Problem(View):
 
 
 class Evidence(View):
-    source: Literal["user", "system", "previous_user", "previous_system", "older", "slot"]
+    source: Literal["user", "system", "slot"]
     start: int = Field(0, description="first character in that utterance, as it was typed")
     end: int = Field(0, description="one after the last character")
     text: str = ""
     slot: str | None = Field(None, description='the slot that was copied, where the source is "slot"')
+    turns_ago: int = Field(0, description="whose utterance it is: 0 is the turn of the change, 1 the turn before it")
 
 
 class Change(View):

@@ -49,7 +49,8 @@ function quote(event, number, all) {
   if (evidence.source === "slot") return [`copied from ${evidence.slot}: “${evidence.text}”`];
   const turn = event.kind === "confirm" ? event.pending?.turn : number;
   const place = turn ? placesOf(all, { change, turn })[0] : null;
-  const text = place ? all[place.turn]?.turn?.[place.role] : event.turn?.[evidence.source];
+  const own = evidence.turns_ago ? null : event.turn?.[evidence.source];
+  const text = place ? all[place.turn]?.turn?.[place.role] : own;
   if (!text) return null;
   const letters = Array.from(text);
   const from = wordStart(letters, evidence.start - AROUND);

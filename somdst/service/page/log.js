@@ -81,22 +81,8 @@ export function placesOf(all, { change, turn }, depth = 0) {
     const further = origin && depth < 3 ? placesOf(all, origin, depth + 1) : [];
     return [{ slot: evidence.slot }, ...further];
   }
-  if (evidence.source === "older") return olderPlace(all, evidence, turn - 2);
-  const previous = evidence.source.startsWith("previous_");
-  const role = evidence.source.replace("previous_", "");
-  return [{ turn: previous ? turn - 1 : turn, role, start: evidence.start, end: evidence.end }];
-}
-
-/** Evidence from long ago says what, not when: the newest old turn with those words at that place. */
-function olderPlace(all, evidence, newest) {
-  for (let turn = newest; turn >= 1; turn -= 1) {
-    for (const role of ["user", "system"]) {
-      if (cut(all[turn].turn[role], evidence.start, evidence.end) === evidence.text) {
-        return [{ turn, role, start: evidence.start, end: evidence.end }];
-      }
-    }
-  }
-  return [];
+  const { source: role, start, end, turns_ago: ago = 0 } = evidence;
+  return [{ turn: turn - ago, role, start, end }];
 }
 
 /** Characters [start, end) counted as Python counts them. */
