@@ -19,7 +19,12 @@ def annotate(
     target: Annotated[str, typer.Argument(metavar="OUT", help="Where they go, with states and changes.")],
     model: tracking.ModelOption = "default",
     schema: tracking.SchemaOption = None,
-    threshold: tracking.ThresholdOption = None,
+    threshold: Annotated[
+        float,
+        typer.Option(
+            "--threshold", min=0, max=1, help="Hold back writes less probable than this; nobody is there to answer."
+        ),
+    ] = 0.0,
     precision: tracking.PrecisionOption = "int8",
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Name bad lines and skip them.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT where it is there already.")] = False,
