@@ -281,6 +281,8 @@ def test_in_a_real_terminal(tmp_path: Path) -> None:
 
 def test_demo(run: Run) -> None:
     code, out, err = run("demo", "--model", "gold")
+    assert code == 0 and "A day trip by train" in err and "~ train day" in " ".join(out.split())
+    code, out, err = run("demo", "weekend", "--model", "gold")
     assert code == 0 and "A weekend for two" in err
     for sign in ("~ hotel area", "- hotel internet", "* restaurant pricerange", "from hotel name"):
         assert sign in " ".join(out.split()) or sign in out

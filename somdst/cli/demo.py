@@ -10,7 +10,9 @@ from somdst.cli import tracking
 
 
 def demo(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which dialogue; --list names them.")] = "weekend",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Which dialogue; --list names them.")
+    ] = "train-and-museum",
     model: tracking.ModelOption = "default",
     threshold: tracking.ThresholdOption = None,
     list_all: Annotated[bool, typer.Option("--list", help="Name the bundled dialogues and exit.")] = False,
@@ -18,10 +20,10 @@ def demo(
 ) -> None:
     """Track a bundled dialogue and show what every turn does to the memory.
 
-    The dialogues are invented; in the longest, the user changes the mind, deletes, does not care, and goes by taxi
-    between two places mentioned before.
+    The dialogues are invented; in the longest and hardest, `weekend`, the user changes the mind, deletes, does not
+    care, and goes by taxi between two places mentioned before.
 
-    Example: `somdst demo train-and-museum`
+    Example: `somdst demo weekend`
     """
     from somdst.examples import example, examples
 
