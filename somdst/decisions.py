@@ -43,17 +43,19 @@ class Decision(NamedTuple):
 
 
 def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision:
-    """Sort the predicted writes that would change something into made, held back and refused."""
+    """Sort the predicted writes into made, held back and refused; what stands there already answers a question."""
     changes: list[Change] = []
     held: list[Pending] = []
     refused: list[Refused] = []
+    said_again: set[str] = set()
     for asked in _asked(snapshot, prediction, rules):
-        change = _fitted(asked, rules.schema[asked.slot])
+        change = asked if asked.after == asked.before else _fitted(asked, rules.schema[asked.slot])
         if change is None:
             reason = f'"{asked.after}" is not among the values of {asked.slot}, and none of them is near.'
             refused.append(Refused(asked, reason))
         elif change.after == change.before:
-            continue
+            if change.probability is None or change.probability >= rules.threshold:
+                said_again.add(change.slot)
         elif change.slot in snapshot.pinned and not _new_evidence(change):
             refused.append(
                 Refused(change, f"{change.slot} is pinned, and the words of this turn do not say the value.")
@@ -62,8 +64,7 @@ def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision
             held.append(Pending(change, question(change, rules.schema[change.slot]), len(snapshot.turns) + 1))
         else:
             changes.append(change)
-    settled = {change.slot for change in changes} | {item.slot for item in held}
-    settled |= _said_again(snapshot, prediction, rules)
+    settled = {change.slot for change in changes} | {item.slot for item in held} | said_again
     released = tuple(item for slot, item in snapshot.pending.items() if slot in settled)
     return Decision(tuple(changes), tuple(held), tuple(refused), released)
 
@@ -106,26 +107,20 @@ def nearest(value: str, allowed: tuple[str, ...]) -> str | None:
 
 
 def _asked(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> list[Change]:
-    """The changes that the prediction asks for, in the schema's order."""
+    """What the prediction says of the slots, in the schema's order; an update without a value says nothing."""
     before = snapshot.state
     after = apply_prediction(before, prediction, operation_set=rules.operation_set)
-    return [
+    asked = [
         Change(slot, said.operation, before.get(slot), after.get(slot), said.probability, said.evidence)
         for slot in rules.schema.slots
-        if (said := prediction.slots.get(slot)) is not None and before.get(slot) != after.get(slot) != ""
+        if (said := prediction.slots.get(slot)) is not None and said.operation is not Operation.CARRYOVER
     ]
+    return [change for change in asked if change.after != "" and not _says_nothing(change, prediction)]
 
 
-def _said_again(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> set[str]:
-    """Slots of which the turn says what they hold, and not doubtfully."""
-    after = apply_prediction(snapshot.state, prediction, operation_set=rules.operation_set)
-    return {
-        slot
-        for slot, said in prediction.slots.items()
-        if said.operation is not Operation.CARRYOVER
-        and said.probability >= rules.threshold
-        and after.get(slot) == snapshot.state.get(slot)
-    }
+def _says_nothing(change: Change, prediction: Prediction) -> bool:
+    empty = change.operation is Operation.UPDATE and not prediction.slots[change.slot].value
+    return empty and change.after == change.before
 
 
 def _fitted(change: Change, slot: Slot) -> Change | None:

@@ -14,7 +14,7 @@ import pytest
 from scripted import GoldPredictor, RulePredictor, ScriptedPredictor, update
 
 import somdst
-from somdst import DONTCARE, Conversation, Operation, Schema, State, Tracker, Turn
+from somdst import DONTCARE, Conversation, Operation, Schema, Slot, State, Tracker, Turn
 from somdst.decisions import nearest
 from somdst.errors import InputError, ModelError, SchemaError, StateError
 from somdst.examples import example, examples
@@ -501,15 +501,23 @@ def test_an_answer_for_what_stands_there_settles_a_question() -> None:
         "maybe": SlotPrediction(Operation.UPDATE, 0.3, "south"),
         "sure": SlotPrediction(Operation.UPDATE, 0.99, "north"),
         "hardly": SlotPrediction(Operation.UPDATE, 0.2, "north"),
+        "nothing": SlotPrediction(Operation.UPDATE, 0.99, None),
+        "North!": SlotPrediction(Operation.UPDATE, 0.99, "the north"),
     }
     predictor = ScriptedPredictor(Schema.multiwoz(), lambda given: Prediction({"hotel-area": answers[given.turn.user]}))
     conversation = Tracker(predictor, threshold=0.5).start()
     conversation.correct("hotel-area", "north")
     assert [item.change.after for item in conversation.update("maybe").pending] == ["south"]
     assert len(conversation.update("hardly").pending) == 1
+    assert len(conversation.update("nothing").pending) == 1, "an update without a value is no answer"
     settled = conversation.update("sure")
     assert settled.pending == () and settled.changes == ()
     assert len(conversation.undo().pending) == 1, "the question is back with the turn before"
+    areas = Schema([Slot.of("hotel", "area", values=["north", "south"])])
+    closed = Tracker(predictor, schema=areas, threshold=0.5).start()
+    closed.correct("hotel-area", "north")
+    assert len(closed.update("maybe").pending) == 1
+    assert closed.update("North!").pending == (), "of a closed list the nearest value counts"
 
 
 def test_an_undo_is_nobodys_prediction() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from somdst.cli import tracking
 from somdst.dialogue import Dialogue
 from somdst.errors import CorpusError, InputError
 from somdst.prediction import Predictor
@@ -132,8 +132,7 @@ def notice(text: str) -> None:
     typer.echo(f"somdst: {text}", err=True)
 
 
-def print_json(data: dict[str, Any]) -> None:
-    typer.echo(json.dumps(data, ensure_ascii=False))
+print_json = tracking.print_json
 
 
 def print_tables(tables: Iterable[Table]) -> None:
