@@ -40,6 +40,9 @@ class Design(BaseModel):
     lexicon_cutoff: float = Field(
         default=0.0, ge=0, le=1, description="How near a value must be to a known one to become it; 0 never."
     )
+    tell_apart: bool = Field(
+        default=False, description="Write anew where slots that are `different` in the schema get the same value."
+    )
 
 
 class ModelConfig(Design):

@@ -191,13 +191,13 @@ class Encoder:
 
     def decode(self, ids: Sequence[int]) -> Value | None:
         """The value that these ids say; None where they say nothing, or [NULL]."""
-        words = [self._token(token) for token in self._until_end(ids) if token != self.unk]
+        words = [self._token(token) for token in self.until_end(ids) if token != self.unk]
         return _value(_join(" ".join(words).replace(" ##", "").removeprefix("##")))
 
     def _token(self, token: int) -> str:
         return str(self.tokenizer.id_to_token(token) or "")
 
-    def _until_end(self, ids: Sequence[int]) -> list[int]:
+    def until_end(self, ids: Sequence[int]) -> list[int]:
         kept = []
         for token in ids:
             if token == self.eos:
@@ -213,7 +213,7 @@ class Encoder:
 
         Where the ids stand word for word in one text, that text's own spelling is taken, so that "a-b" stays "a-b".
         """
-        wanted = self._until_end(ids)
+        wanted = self.until_end(ids)
         value = self.decode(ids)
         if not wanted or not positions:
             return value, None

@@ -8,7 +8,6 @@ a batch, then the generator once for all slots to update of all of them, and the
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from somdst.apart import Written, clashes, covered, told_apart
+from somdst.certainty import soften
 from somdst.config import ModelConfig
 from somdst.encoding import Encoder, Encoding
 from somdst.errors import InputError
@@ -28,6 +29,7 @@ from somdst.schema import Schema
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
 
 _T = TypeVar("_T")
 
@@ -40,7 +42,7 @@ class Arrays(NamedTuple):
 
     ids: Ints  # [B, T]
     segments: Ints  # [B, T]
-    mask: NDArray[np.bool_]  # [B, T] True where a token stands
+    mask: Bools  # [B, T] True where a token stands
     slots: Ints  # [B, J]
 
 
@@ -111,7 +113,10 @@ class ModelPredictor(ABC):
         """`alone`: nothing runs beside it, so it may use all cores."""
 
     @abstractmethod
-    def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun: ...
+    def run_generator(
+        self, arrays: Arrays, context: Any, owners: Ints, slots: Ints, *, mask: Bools | None = None
+    ) -> GeneratorRun:
+        """Write slot `slots[u]` of turn `owners[u]`; `mask` [U, T] says what may be copied, if not the whole input."""
 
     def predict(
         self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
@@ -120,7 +125,8 @@ class ModelPredictor(ABC):
 
         def run(chosen: list[int]) -> Iterable[tuple[int, Prediction]]:
             forced = [operations[i] for i in chosen] if operations is not None else None
-            found = self._predict_batch([encodings[i] for i in chosen], forced, alone=len(inputs) == 1)
+            turns = [(inputs[i], encodings[i]) for i in chosen]
+            found = self._predict_batch(turns, forced, alone=len(inputs) == 1)
             return zip(chosen, found, strict=True)
 
         results: dict[int, Prediction] = {}
@@ -138,22 +144,63 @@ class ModelPredictor(ABC):
         return ThreadPoolExecutor(self.lanes)
 
     def _predict_batch(
-        self, encodings: list[Encoding], forced: Sequence[Mapping[str, Operation]] | None, *, alone: bool
+        self,
+        turns: list[tuple[TurnInput, Encoding]],
+        forced: Sequence[Mapping[str, Operation]] | None,
+        *,
+        alone: bool,
     ) -> list[Prediction]:
+        encodings = [encoding for _, encoding in turns]
         arrays = pad(encodings, pad_id=self.encoder.pad)
         run = self.run_encoder(arrays, alone=alone)
         P_opr = _softmax(run.operations)  # [B, J, O]
         chosen = P_opr.argmax(-1) if forced is None else self._indices(forced)  # [B, J]
         owners, slots = np.nonzero(chosen == self._update)
-        values = self.run_generator(arrays, run.context, owners, slots) if len(owners) else None
-        written: list[dict[int, int]] = [{} for _ in encodings]
-        for u, (owner, slot) in enumerate(zip(owners.tolist(), slots.tolist(), strict=True)):
-            written[owner][slot] = u
+        written: list[dict[str, Written]] = [{} for _ in turns]
+        if len(owners):
+            values = self.run_generator(arrays, run.context, owners, slots)
+            self._read(encodings, values, owners, slots, written)
+            if self.config.tell_apart:
+                self._tell_apart(turns, arrays, run.context, written)
         domains = run.domain.argmax(-1)
-        return [
-            self._assemble(encoding, P_opr[b], chosen[b], written[b], values, int(domains[b]))
-            for b, encoding in enumerate(encodings)
+        return [self._assemble(P_opr[b], chosen[b], written[b], int(domains[b])) for b in range(len(turns))]
+
+    def _read(
+        self,
+        encodings: Sequence[Encoding],
+        values: GeneratorRun,
+        owners: Ints,
+        slots: Ints,
+        written: list[dict[str, Written]],
+    ) -> None:
+        """Enter what was generated for each turn, as text."""
+        for u, (owner, slot) in enumerate(zip(owners.tolist(), slots.tolist(), strict=True)):
+            name = self._slot_names[slot]
+            pieces = self.encoder.until_end(values.tokens[u].tolist())
+            value, evidence = self.encoder.decode_copied(encodings[owner], pieces, values.positions[u].tolist())
+            value, certainty = self.lexicon.nearest(name, value), float(values.probability[u])
+            written[owner][name] = Written(value, evidence, certainty, tuple(pieces))
+
+    def _tell_apart(
+        self, turns: list[tuple[TurnInput, Encoding]], arrays: Arrays, context: Any, written: list[dict[str, Written]]
+    ) -> None:
+        """Write slots anew that are different and got the same value (`apart.py`)."""
+        found = [
+            (b, pair)
+            for b, (input, _) in enumerate(turns)
+            for pair in clashes(written[b], input.state, self.schema.different)
         ]
+        again = sorted({(b, slot) for b, pair in found for slot in pair if slot in written[b]})
+        if not again:
+            return
+        owners, slots = (np.array(part) for part in zip(*((b, self.schema.index[s]) for b, s in again), strict=True))
+        mask = np.stack([covered(arrays.ids[b], arrays.mask[b], written[b][slot].pieces) for b, slot in again])
+        anew: list[dict[str, Written]] = [{} for _ in turns]
+        values = self.run_generator(arrays, context, owners, slots, mask=mask)
+        self._read([encoding for _, encoding in turns], values, owners, slots, anew)
+        for b, pair in found * 2:  # of three slots two may get the same other value
+            if clashes(written[b], turns[b][0].state, [pair]):
+                written[b].update(told_apart(pair, written[b], anew[b]))
 
     def _indices(self, forced: Sequence[Mapping[str, Operation]]) -> Ints:
         carryover = self._operation_set.index(Operation.CARRYOVER)
@@ -170,11 +217,9 @@ class ModelPredictor(ABC):
 
     def _assemble(
         self,
-        encoding: Encoding,
         P_opr: Floats,  # [J, O]
         chosen: Ints,  # [J]
-        written: dict[int, int],
-        values: GeneratorRun | None,
+        written: Mapping[str, Written],
         domain: int,
     ) -> Prediction:
         probabilities = P_opr[np.arange(len(chosen)), chosen].tolist()
@@ -184,22 +229,13 @@ class ModelPredictor(ABC):
             name, operation = self._slot_names[j], self._operation_set.operations[index]
             if operation is Operation.CARRYOVER:
                 carryover[name] = probabilities[j]
-            elif values is None or operation is not Operation.UPDATE:
-                slots[name] = SlotPrediction(operation, self._calibrated(probabilities[j]))
+            elif name not in written:
+                slots[name] = SlotPrediction(operation, soften(probabilities[j], self.config.temperature))
             else:
-                u = written[j]
-                value, evidence = self.encoder.decode_copied(
-                    encoding, values.tokens[u].tolist(), values.positions[u].tolist()
-                )
-                value = self.lexicon.nearest(name, value)
-                probability = self._calibrated(probabilities[j] * float(values.probability[u]))
+                value, evidence, certainty, _ = written[name]
+                probability = soften(probabilities[j] * certainty, self.config.temperature)
                 slots[name] = SlotPrediction(operation, probability, value, evidence)
         return Prediction(slots, carryover, self.schema.domains[domain])
-
-    def _calibrated(self, probability: float) -> float:
-        """The probability whose logit is divided by the temperature that was fitted on dev."""
-        p = min(max(probability, 1e-7), 1 - 1e-7)
-        return 1 / (1 + math.exp(-math.log(p / (1 - p)) / self.config.temperature))
 
 
 def _batches(encodings: Sequence[Encoding], *, lanes: int) -> list[list[int]]:

@@ -21,7 +21,9 @@ from somdst.errors import InputError, ModelError
 from somdst.folder import ModelFolder
 from somdst.operations import Operation
 from somdst.prediction import Prediction, TurnInput
-from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
+from somdst.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints, ModelPredictor
+
+INPUTS = {"ids", "segments", "slots"}
 
 
 class Runtime(ModelPredictor):
@@ -35,7 +37,7 @@ class Runtime(ModelPredictor):
         self._encoder = _open(folder, f"encoder.{precision}.onnx", self.threads)
         self._decoder = _open(folder, f"decoder.{precision}.onnx", 1)
         self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments
-        self._check_schema()
+        self._check_graphs()
 
     @classmethod
     def open(
@@ -43,9 +45,15 @@ class Runtime(ModelPredictor):
     ) -> Runtime:
         return cls(ModelFolder.open(path_or_name), precision=precision, threads=threads)
 
-    def _check_schema(self) -> None:
-        """A graph is made for a number of slots: refuse another schema beside it."""
-        known = next(entry.shape[1] for entry in self._encoder.get_inputs() if entry.name == "slots")
+    def _check_graphs(self) -> None:
+        """Refuse graphs that read something else, and, as a graph is made for a number of slots, another schema."""
+        shapes = {entry.name: entry.shape for entry in self._encoder.get_inputs()}
+        if "slots" not in shapes or not shapes.keys() <= INPUTS:
+            raise ModelError(
+                f"{self.folder.path}: the encoder's graph reads {', '.join(shapes)}, which this version of somdst does "
+                "not give it: export the model anew."
+            )
+        known = shapes["slots"][1]
         if isinstance(known, int) and known != len(self.schema):
             raise ModelError(
                 f"{self.folder.path}: the graphs are for {known} slots, and schema.json has {len(self.schema)}: "
@@ -88,7 +96,9 @@ class Runtime(ModelPredictor):
             tokens[i, :n] = run[4]
         return EncoderRun(operations, domain, (pooled, slot_vectors, tokens))
 
-    def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
+    def run_generator(
+        self, arrays: Arrays, context: Any, owners: Ints, slots: Ints, *, mask: Bools | None = None
+    ) -> GeneratorRun:
         pooled, slot_vectors, tokens = context
         steps = self.config.max_value_length
         said = np.full((len(owners), steps), self.encoder.eos, dtype=np.int64)
@@ -100,7 +110,7 @@ class Runtime(ModelPredictor):
             "g": pooled[owners],  # g^0 = h^X                      [U, D]
             "tokens": tokens[owners],
             "ids": arrays.ids[owners],
-            "mask": arrays.mask[owners],
+            "mask": arrays.mask[owners] if mask is None else mask,
         }
         for step in range(steps):
             token, certainty, looked[going, step], fed["e"], fed["g"] = self._decoder.run(None, fed)

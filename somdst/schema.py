@@ -9,8 +9,12 @@ A schema is a small YAML or JSON file that a person writes by hand:
       train:
         day: [monday, tuesday]
 
-A slot's entry is empty, a list of allowed values, or a mapping with `description` and `values`. Slots are always
-in alphabetical order, as in the paper. What may be written into a slot is `state.py`'s concern.
+    different:
+      - [train-departure, train-destination]
+
+A slot's entry is empty, a list of allowed values, or a mapping with `description` and `values`. Slots that never have
+the same value stand together under `different`, which may be left out. Slots are always in alphabetical order, as in
+the paper. What may be written into a slot is `state.py`'s concern.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +73,7 @@ def _restore_slot(domain: str, name: str, description: str, values: tuple[str, .
 class Schema(Mapping[str, Slot]):
     """All slots, alphabetically; a mapping from "domain-name" to `Slot`."""
 
-    def __init__(self, slots: Iterable[Slot]) -> None:
+    def __init__(self, slots: Iterable[Slot], *, different: Iterable[Iterable[str]] = ()) -> None:
         self.slots: tuple[Slot, ...] = tuple(sorted(slots))
         self._by_name = {str(slot): slot for slot in self.slots}
         if not self.slots:
@@ -78,6 +83,14 @@ class Schema(Mapping[str, Slot]):
             raise SchemaError(f'The slot "{twice}" stands twice in the schema: remove one of the two.')
         self.domains: tuple[str, ...] = tuple(sorted({slot.domain for slot in self.slots}))
         self.index: dict[str, int] = {str(slot): j for j, slot in enumerate(self.slots)}
+        self.different = tuple(pair for names in different for pair in self._pairs(names))
+        """Pairs of slots that never have the same value."""
+
+    def _pairs(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        together = sorted({str(self[name]) for name in names})
+        if len(together) < 2:
+            raise SchemaError(f"Under `different` stand at least two slots together, not only {together}.")
+        return combinations(together, 2)
 
     def __getitem__(self, name: str) -> Slot:
         try:
@@ -137,11 +150,12 @@ class Schema(Mapping[str, Slot]):
     def from_json(cls, data: object) -> Schema:
         if not isinstance(data, Mapping) or not isinstance(data.get("domains"), Mapping):
             raise SchemaError("A schema is a mapping with the key `domains`, which maps each domain to its slots.")
-        return cls(
+        slots = (
             _read_slot(str(domain), str(name), entry)
             for domain, names in data["domains"].items()
             for name, entry in _names(str(domain), names).items()
         )
+        return cls(slots, different=_read_different(data.get("different")))
 
     def to_json(self) -> dict[str, Any]:
         domains: dict[str, dict[str, Any]] = {domain: {} for domain in self.domains}
@@ -150,11 +164,20 @@ class Schema(Mapping[str, Slot]):
             if slot.values is not None:
                 entry["values"] = list(slot.values)
             domains[slot.domain][slot.name] = entry
-        return {"domains": domains}
+        different = {"different": [list(pair) for pair in self.different]} if self.different else {}
+        return {"domains": domains, **different}
 
 
 _NOTHING = ("", "~", "null")
 """What stands in YAML for nothing."""
+
+
+def _read_different(data: object) -> list[list[str]]:
+    if data is None or data in _NOTHING:
+        return []
+    if not isinstance(data, list) or not all(isinstance(names, list) for names in data):
+        raise SchemaError("`different` is a list of lists of slots, such as `- [train-departure, train-destination]`.")
+    return [[str(name) for name in names] for names in data]
 
 
 def _names(domain: str, names: object) -> Mapping[Any, object]:

@@ -1,14 +1,11 @@
 """`check`: every kind of finding in a corpus made for it, with its line and turn, and silence on a sound corpus."""
 
-import doctest
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from somdst.corpora import check as check_module
-from somdst.corpora import spelling
 from somdst.corpora.check import Problem, Source, check
 from somdst.corpora.findings import Finding, Kind, Place, Report, Severity
 from somdst.corpora.jsonlines import read_lines
@@ -35,7 +32,7 @@ def written(path: Path, dialogues: Iterable[list[Said]]) -> Path:
 
 def checked(path: Path, **options: object) -> Report:
     sources = (Source(Place(path.name, number), dialogue) for number, dialogue in read_lines(path))
-    return check(sources, schema=SCHEMA, **options)  # type: ignore[arg-type]
+    return check(sources, **{"schema": SCHEMA, **options})  # type: ignore[arg-type]
 
 
 def found(report: Report, kind: Kind) -> list[Finding]:
@@ -85,6 +82,19 @@ def test_each_kind(tmp_path: Path, turns: list[Said], kind: Kind, turn: int, wor
     assert finding.place == Place("own.jsonl", 2, "d2", turn)
     assert words in finding.message
     assert report.harmful is (kind.severity is Severity.HARM)
+
+
+def test_slots_that_are_different(tmp_path: Path) -> None:
+    pair = ["hotel-area", "hotel-name"]
+    both: list[Said] = [
+        ("north", {"hotel-area": "north"}),
+        ("north", dict.fromkeys(pair, "north")),
+        ("ok", dict.fromkeys(pair, "north")),
+    ]
+    report = checked(written(tmp_path / "own.jsonl", [GOOD, both]), schema=Schema(SCHEMA.slots, different=[pair]))
+    [finding] = found(report, Kind.SAME_VALUE)
+    assert finding.place == Place("own.jsonl", 2, "d2", 2), "said once, where it comes about"
+    assert 'are both "north"' in finding.message and not report.harmful
 
 
 def test_spellings_name_the_rare_one(tmp_path: Path) -> None:
@@ -160,7 +170,3 @@ def test_spellings() -> None:
         "sulg and",
         "Slug",
     ]
-
-
-def test_docstrings() -> None:
-    assert doctest.testmod(spelling).failed == doctest.testmod(check_module).failed == 0

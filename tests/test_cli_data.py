@@ -1,6 +1,5 @@
 """`somdst data` from the outside: what it prints, where, and with which exit code."""
 
-import doctest
 import json
 import re
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 
 from somdst.cli.lengths import LengthCheck, find_tokenizer
 from somdst.config import ModelConfig
-from somdst.corpora import comparison, open_corpus
+from somdst.corpora import open_corpus
 from somdst.corpora.findings import Kind
 from somdst.dialogue import Turn
 from somdst.encoding import Encoder
@@ -152,10 +151,6 @@ def test_tokenizer_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelError, match="Cannot read the tokenizer"):
         find_tokenizer(tmp_path)
-
-
-def test_split_in_names() -> None:
-    assert doctest.testmod(comparison).failed == 0
 
 
 @pytest.mark.data

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from somdst.certainty import logit, soften
 from somdst.config import ModelConfig
 from somdst.evaluate.calibration import (
     Scored,
@@ -13,10 +14,8 @@ from somdst.evaluate.calibration import (
     choose_threshold,
     expected_calibration_error,
     fit_temperature,
-    logit,
     reliability,
     scored_changes,
-    soften,
 )
 from somdst.evaluate.run import run
 from somdst.operations import Operation

@@ -22,13 +22,13 @@ LAYERS = [  # a module may import from its own line and the lines after it
     {"learn", "runtime"},
     {"predictor"},
     {"folder"},
-    {"encoding", "lexicon"},
+    {"encoding", "lexicon", "apart"},
     {"corpora"},
     {"prediction", "config"},
     {"dialogue"},
     {"operations"},
     {"state", "schema"},
-    {"errors", "cores"},
+    {"errors", "cores", "certainty"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

@@ -28,7 +28,7 @@ from somdst.learn.export import export
 from somdst.learn.predictor import TorchPredictor
 from somdst.operations import Operation
 from somdst.prediction import Prediction, TurnInput
-from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, pad
+from somdst.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints, pad
 from somdst.runtime import Runtime
 from somdst.schema import Schema
 
@@ -83,6 +83,21 @@ def test_int8_is_nearly_what_torch_says(folder: Path) -> None:
     assert agreement(torch, runtime, DIALOGUES).operations > 90
 
 
+def test_covered_words_are_not_copied(folder: Path) -> None:
+    torch, runtime = TorchPredictor.open(folder), Runtime.open(folder, precision="float32")
+    arrays = pad([runtime.encoder.encode(one) for one in inputs()[:4]], pad_id=runtime.encoder.pad)
+    owners, slots = np.repeat(np.arange(4), 2), np.tile([0, 5], 4)
+    mask = arrays.mask[owners]
+    whole, covered = [], []
+    for engine in (torch, runtime):
+        context = engine.run_encoder(arrays).context
+        whole.append(engine.run_generator(arrays, context, owners, slots))
+        mask[np.arange(8), whole[0].positions[:, 0]] = False  # where the generator looked first
+        covered.append(engine.run_generator(arrays, context, owners, slots, mask=mask))
+    assert (covered[0].positions[:, 0] != whole[0].positions[:, 0]).all()
+    assert (covered[0].tokens == covered[1].tokens).all() and (covered[0].positions == covered[1].positions).all()
+
+
 @pytest.mark.parametrize("precision", ["int8", "float32"])
 def test_a_turn_alone_and_in_a_batch_give_the_same(folder: Path, precision: str) -> None:
     runtime = Runtime.open(folder, precision=precision)
@@ -98,9 +113,11 @@ class Counting(Runtime):
         self.encoded += 1
         return super().run_encoder(arrays, alone=alone)
 
-    def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
+    def run_generator(
+        self, arrays: Arrays, context: Any, owners: Ints, slots: Ints, *, mask: Bools | None = None
+    ) -> GeneratorRun:
         self.generated += 1
-        return super().run_generator(arrays, context, owners, slots)
+        return super().run_generator(arrays, context, owners, slots, mask=mask)
 
 
 def test_one_batch_and_one_decoder_loop_for_all(folder: Path) -> None:
@@ -223,6 +240,14 @@ def test_a_schema_that_is_not_the_graphs(folder: Path, tmp_path: Path) -> None:
     schema = Schema.load(copy / "schema.json")
     Schema(schema.slots[1:]).save(copy / "schema.json")
     with pytest.raises(ModelError, match=rf"for {len(schema)} slots, and schema.json has {len(schema) - 1}"):
+        Runtime.open(copy)
+
+
+def test_graphs_that_read_something_else(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    shutil.copy(copy / "decoder.int8.onnx", copy / "encoder.int8.onnx")
+    with pytest.raises(ModelError, match=r"the encoder's graph reads e, g, .* export the model anew"):
         Runtime.open(copy)
 
 

@@ -44,6 +44,18 @@ def test_load_undoes_save(
     assert Schema.load(path) == schema
 
 
+def test_slots_that_are_different(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text("domains: {bus: [a, b, c]}\ndifferent:\n  - [bus-c, bus-a, bus-b]\n")
+    schema = Schema.load(path)
+    assert schema.different == (("bus-a", "bus-b"), ("bus-a", "bus-c"), ("bus-b", "bus-c"))
+    schema.save(tmp_path / "schema.json")
+    assert Schema.load(tmp_path / "schema.json") == schema
+    assert Schema(schema.slots) != schema
+    path.write_text("domains: {bus: [a, b, c]}\ndifferent:\n")
+    assert Schema.load(path).different == ()
+
+
 def test_slots_survive_pickling() -> None:
     slot = pickle.loads(pickle.dumps(Slot.of("a", "b", description="d", values=["x"])))
     assert (slot, slot.domain, slot.values) == ("a-b", "a", ("x",))
@@ -59,6 +71,11 @@ def test_slots_survive_pickling() -> None:
         ("domains: {hotel: {area: 3}}", "must be empty, a list"),
         ("domains: {hotel: {area: {valeus: [x]}}}", "unknown key `valeus`"),
         ("domains: {hotel: {area: {values: []}}}", "not a list with at least one"),
+        ("domains: {taxi: [from, to]}\ndifferent: taxi-from", "a list of lists of slots"),
+        ("domains: {taxi: [from, to]}\ndifferent: [taxi-from, taxi-to]", "a list of lists of slots"),
+        ("domains: {taxi: [from, to]}\ndifferent: [[taxi-from]]", "at least two slots together"),
+        ("domains: {taxi: [from, to]}\ndifferent: [[taxi-from, taxi-from]]", "at least two slots together"),
+        ("domains: {taxi: [from, to]}\ndifferent: [[taxi-from, taxi-too]]", 'Did you mean "taxi-to"'),
         ("domains: [", "not valid YAML"),
     ],
 )

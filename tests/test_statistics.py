@@ -1,10 +1,8 @@
 """Counts by hand on three dialogues, the paper's rules, and the paper's own tables."""
 
-import doctest
-
 import pytest
 
-from somdst.corpora import published, statistics
+from somdst.corpora import published
 from somdst.corpora.statistics import Generated, Transition, count, schema_of
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.dialogue import Dialogue, Turn
@@ -89,7 +87,3 @@ def test_published_tables_agree_with_themselves() -> None:
     assert (sum(long.values()), taxi) == published.COMPLICATED
     assert sum(published.TRANSITIONS.values()) == 999 and len(published.TRANSITIONS) == 50
     assert set(published.VOCABULARY) == set(Schema.multiwoz())
-
-
-def test_docstrings() -> None:
-    assert doctest.testmod(statistics).failed == 0

@@ -1,11 +1,9 @@
 """The synthetic corpus: seeded, inside its schema, with everything in it that tests and the tutorial rely on."""
 
-import doctest
 from collections import Counter
 
 import pytest
 
-from somdst.corpora import synthetic
 from somdst.corpora.corpus import Split
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_corpus, synthetic_dialogues, synthetic_named
 from somdst.dialogue import Dialogue
@@ -26,10 +24,6 @@ def test_same_seed_same_corpus() -> None:
     assert synthetic_dialogues(dialogues=20) == DIALOGUES[:20]
     assert synthetic_dialogues(dialogues=20, seed=1) != DIALOGUES[:20]
     assert len({dialogue.turns for dialogue in DIALOGUES}) == len(DIALOGUES)
-
-
-def test_docstring() -> None:
-    assert doctest.testmod(synthetic).failed == 0
 
 
 @pytest.mark.parametrize("dialogue", DIALOGUES[:50], ids=lambda dialogue: str(dialogue.id))

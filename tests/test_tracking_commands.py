@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -217,6 +218,7 @@ def test_the_screen_shows_both_sides() -> None:
     beside = [line for line in text.splitlines() if "conversation" in line]
     assert "memory" in beside[0], "the memory is beside the conversation"
     assert "- hotel area  north → nothing" in text and "? Did you mean friday for the train day?" in text
+    assert re.search(r"\? +day +friday\?", text), "and in the memory in short"
     assert "system Anything else?" in text
     narrow = drawn(screen(current, width=60), width=60).splitlines()
     assert not [line for line in narrow if "conversation" in line and "memory" in line]

@@ -142,8 +142,9 @@ def _memory_rows(snapshot: Snapshot, slot: str, name: str, change: Change | None
             value.append("  pinned", style="blue")
         yield Text(sign, style=style), Text(f" {name} ", style=style or "dim"), value
     if slot in snapshot.pending:
-        item: Pending = snapshot.pending[slot]
-        yield Text("?", style=PENDING), Text(f" {name} ", style=PENDING), Text(item.question, style=PENDING)
+        item: Pending = snapshot.pending[slot]  # the question itself stands beside the turn that raised it
+        asked = Text(f"{shown(item.change.after)}?", style=PENDING)
+        yield Text("?", style=PENDING), Text(f" {name} ", style=PENDING), asked
 
 
 def side_by_side(left: RenderableType, right: RenderableType, *, width: int) -> RenderableType:

@@ -116,6 +116,7 @@ class _Checker:
             problems = [
                 *self._turn(turn),
                 *(problem for slot, value in changed.items() for problem in self._value(slot, value)),
+                *self._same(changed, after),
                 *_returns(changed, dropped),
                 *self._nowhere(changed, before, text, number),
                 *self._unreachable(before, after),
@@ -152,6 +153,13 @@ class _Checker:
             yield Problem(
                 Kind.NULL_WORD, f'"{slot}" is "{value}": write "dontcare" if the user has no preference.', slot
             )
+
+    def _same(self, changed: dict[str, Value], after: State) -> Iterator[Problem]:
+        for pair in self.schema.different:
+            one, other = (after.get(slot) for slot in pair)
+            if isinstance(one, str) and one == other and not changed.keys().isdisjoint(pair):
+                message = f'"{pair[0]}" and "{pair[1]}" are both "{one}", and the schema says that they are different.'
+                yield Problem(Kind.SAME_VALUE, message, pair[0])
 
     def _nowhere(self, changed: dict[str, Value], before: State, text: list[str], number: int) -> Iterator[Problem]:
         for slot, value in changed.items():

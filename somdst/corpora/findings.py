@@ -23,6 +23,7 @@ class Kind(StrEnum):
     UNLABELLED = "unlabelled"
     UNKNOWN_SLOT = "unknown-slot"
     CLOSED_LIST = "outside-closed-list"
+    SAME_VALUE = "same-value"
     UNREACHABLE = "unreachable"
     TRUNCATED = "truncated"
     CURRENT_TRUNCATED = "current-turn-truncated"
@@ -55,6 +56,7 @@ WORDS = {
     Kind.UNLABELLED: "turns without a state",
     Kind.UNKNOWN_SLOT: "slots outside the schema",
     Kind.CLOSED_LIST: "values outside a closed list",
+    Kind.SAME_VALUE: "slots with the same value that the schema calls different",
     Kind.UNREACHABLE: "states that no operation can write",
     Kind.TRUNCATED: "inputs whose previous turn is cut",
     Kind.CURRENT_TRUNCATED: "inputs whose current turn is cut",

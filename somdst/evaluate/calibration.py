@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import exp, isfinite, log, log1p
+from math import exp, isfinite, log1p
 from typing import Any
 
+from somdst.certainty import logit, soften
 from somdst.config import ModelConfig
 from somdst.evaluate.run import DialogueRun
 from somdst.operations import Operation
@@ -142,16 +143,6 @@ def expected_calibration_error(probabilities: Sequence[float], correct: Sequence
     return round(100.0 * gaps / len(probabilities), 10)
 
 
-def logit(probability: float) -> float:
-    clipped = min(max(probability, 1e-7), 1 - 1e-7)
-    return log(clipped) - log1p(-clipped)
-
-
-def soften(probability: float, temperature: float) -> float:
-    """The probability whose logit is divided by the temperature."""
-    return _sigmoid(logit(probability) / temperature)
-
-
 def fit_temperature(logits: Sequence[float], correct: Sequence[bool]) -> float:
     """The temperature that makes what happened most likely; 1 where nothing can be learnt.
 
@@ -192,7 +183,3 @@ def _loss(pairs: Sequence[tuple[float, bool]], inverse: float) -> float:
 
 def _softplus(x: float) -> float:
     return log1p(exp(-abs(x))) + max(x, 0.0)
-
-
-def _sigmoid(x: float) -> float:
-    return 1.0 / (1.0 + exp(-x)) if x >= 0 else exp(x) / (1.0 + exp(x))

@@ -40,6 +40,8 @@ def computes_in_bf16() -> bool:
 
     if torch.cuda.is_available():
         return torch.cuda.is_bf16_supported(including_emulation=False)
+    if not hasattr(torch.cpu, "get_capabilities"):
+        return False  # an older torch cannot tell, and a wrong guess costs more than float32
     capabilities = torch.cpu.get_capabilities()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 

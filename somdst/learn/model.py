@@ -259,14 +259,16 @@ class SomDst(nn.Module):
     def forward(self, batch: Batch, *, teacher_forcing: bool = True, operation_weight: float = 1.0) -> Losses:
         return joint_loss(self, batch, teacher_forcing=teacher_forcing, operation_weight=operation_weight)
 
-    def generate(self, batch: Batch, encoded: Encoded, owners: Tensor, slots: Tensor, *, steps: int) -> Generated:
-        """Values for the given slots (U of them: turn `owners[u]`, slot `slots[u]`)."""
+    def generate(
+        self, batch: Batch, encoded: Encoded, owners: Tensor, slots: Tensor, *, steps: int, mask: Tensor | None = None
+    ) -> Generated:
+        """Values for the given slots (U of them: turn `owners[u]`, slot `slots[u]`); mask [U, T]: what to copy from."""
         return self.value_generator.generate(
             encoded.slots[owners, slots],
             encoded.pooled[owners],
             encoded.tokens[owners],
             batch.ids[owners],
-            batch.mask[owners],
+            batch.mask[owners] if mask is None else mask,
             self.operation_predictor.word_embeddings,
             steps=steps,
         )

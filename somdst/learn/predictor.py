@@ -12,7 +12,7 @@ from somdst.folder import ModelFolder
 from somdst.learn.model import Batch, ModelOptions, SomDst
 from somdst.lexicon import Lexicon
 from somdst.operations import OperationSet
-from somdst.predictor import Arrays, EncoderRun, GeneratorRun, Ints, ModelPredictor
+from somdst.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints, ModelPredictor
 
 
 def model_options(encoder: Encoder, *, dropout: float = 0.0) -> ModelOptions:
@@ -68,7 +68,9 @@ class TorchPredictor(ModelPredictor):
         return EncoderRun(operations, domain, (batch, encoded))
 
     @torch.inference_mode()
-    def run_generator(self, arrays: Arrays, context: Any, owners: Ints, slots: Ints) -> GeneratorRun:
+    def run_generator(
+        self, arrays: Arrays, context: Any, owners: Ints, slots: Ints, *, mask: Bools | None = None
+    ) -> GeneratorRun:
         batch, encoded = context
         with self._autocast():
             generated = self.model.generate(
@@ -77,6 +79,7 @@ class TorchPredictor(ModelPredictor):
                 torch.from_numpy(owners).to(self.device),
                 torch.from_numpy(slots).to(self.device),
                 steps=self.config.max_value_length,
+                mask=None if mask is None else torch.from_numpy(mask).to(self.device),
             )
         return GeneratorRun(
             generated.tokens.cpu().numpy(),

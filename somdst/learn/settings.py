@@ -101,6 +101,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "operation_weight": 10.0,
         "perturb": 0.1,
         "lexicon_cutoff": 0.75,
+        "tell_apart": True,
         "normalisation": "everyday",
     },
     "paper": {

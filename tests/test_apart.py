@@ -1,0 +1,137 @@
+"""Slots that are different: what is written where both got the same value, and by which of the two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+
+from somdst.apart import LEAST, MEMORY, Written, clashes, covered, told_apart
+from somdst.schema import Schema, Slot
+from somdst.state import DONTCARE, State
+
+PAIR = ("taxi-from", "taxi-to")
+SCHEMA = Schema([Slot.of("taxi", "from"), Slot.of("taxi", "to"), Slot.of("taxi", "when")], different=[PAIR])
+
+
+def said(value: str | None, probability: float) -> Written:
+    return Written(value, None, probability)
+
+
+def test_what_clashes() -> None:
+    here, there = said("north", 0.9), said("south", 0.9)
+    pairs = SCHEMA.different
+    assert clashes({"taxi-from": here, "taxi-to": here}, {}, pairs) == [PAIR]
+    assert clashes({"taxi-from": here}, {"taxi-to": "north"}, pairs) == [PAIR]
+    assert clashes({"taxi-from": here, "taxi-to": there}, {}, pairs) == []
+    assert clashes({"taxi-from": here}, {"taxi-to": "south"}, pairs) == []
+    assert clashes({"taxi-from": there, "taxi-when": here}, {"taxi-to": "north"}, pairs) == []
+    assert clashes({"taxi-when": here}, {"taxi-from": "north", "taxi-to": "north"}, pairs) == [], "not by this turn"
+    assert clashes({"taxi-from": said(None, 0.9), "taxi-to": said(None, 0.9)}, {}, pairs) == []
+    assert clashes({"taxi-from": Written(DONTCARE, None, 0.9)}, {"taxi-to": DONTCARE}, pairs) == [], "may both be open"
+
+
+def test_the_less_certain_gives_way() -> None:
+    anew = {slot: said("south", 0.8) for slot in PAIR}
+    for first, second, gives_way in ((0.9, 0.6, "taxi-to"), (0.6, 0.9, "taxi-from")):
+        written = {"taxi-from": said("north", first), "taxi-to": said("north", second)}
+        assert told_apart(PAIR, written, anew) == {gives_way: said("south", 0.8)}
+
+
+def test_a_likely_other_value_counts_too() -> None:
+    written = {"taxi-from": said("north", 0.7), "taxi-to": said("north", 0.65)}
+    anew = {"taxi-from": said("south", 0.9), "taxi-to": said("south", 0.3)}
+    assert told_apart(PAIR, written, anew) == {"taxi-from": said("south", 0.9)}
+
+
+@pytest.mark.parametrize("found", [said("south", LEAST / 2), said(None, 0.9), said("", 0.9), said("north", 0.9)])
+def test_rather_nothing_than_a_guess(found: Written) -> None:
+    written = {"taxi-from": said("north", 0.9), "taxi-to": said("north", 0.6)}
+    told = told_apart(PAIR, written, {"taxi-from": found, "taxi-to": found})
+    assert {slot: one.value for slot, one in told.items()} == {"taxi-to": None}
+
+
+def test_the_memory_is_believed_unless_the_turn_is_surer() -> None:
+    anew = {"taxi-to": said("south", 0.8)}
+    assert told_apart(PAIR, {"taxi-to": said("north", MEMORY - 0.1)}, anew) == anew
+    assert told_apart(PAIR, {"taxi-to": said("north", 0.99)}, anew) == {}, "what was said just now stays"
+
+
+def test_covering() -> None:
+    ids, mask = np.array([5, 6, 7, 6, 7, 0]), np.array([True] * 5 + [False])
+    assert covered(ids, mask, [6, 7]).tolist() == [True, False, False, False, False, False]
+    assert covered(ids, mask, [9]).tolist() == mask.tolist()
+    assert covered(ids, mask, []).tolist() == mask.tolist()
+    assert covered(ids, mask, range(7)).tolist() == mask.tolist()
+    assert mask.tolist() == [True] * 5 + [False], "the input itself stays as it was"
+
+
+def copying(schema: Schema = SCHEMA, **config: Any) -> Any:
+    """A predictor that writes into every slot the first of two words that it may copy."""
+    pytest.importorskip("torch")
+    from somdst.learn.predictor import TorchPredictor
+    from somdst.predictor import Arrays, Bools, GeneratorRun, Ints
+
+    model, text = tiny.model(schema, **config)
+    [north], [south] = (text.encode_value(word)[:-1] for word in ("north", "south"))
+    certainty = {SCHEMA.index["taxi-from"]: 0.6, SCHEMA.index["taxi-to"]: 0.9, SCHEMA.index["taxi-when"]: 0.5}
+
+    class Copying(TorchPredictor):
+        runs = 0
+
+        def run_generator(
+            self, arrays: Arrays, context: Any, owners: Ints, slots: Ints, *, mask: Bools | None = None
+        ) -> GeneratorRun:
+            self.runs += 1
+            visible = arrays.mask[owners] if mask is None else mask
+            tokens, positions = [], []
+            for ids, seen in zip(arrays.ids[owners], visible, strict=True):
+                at = next((i for word in (north, south) for i in np.flatnonzero((ids == word) & seen)), 0)
+                tokens.append([ids[at] if at else text.eos, text.eos])
+                positions.append([at, 0])
+            probability = np.array([certainty[j] for j in slots.tolist()], dtype=np.float32)
+            return GeneratorRun(np.array(tokens), probability, np.array(positions))
+
+    return Copying(model, text)
+
+
+EVERY = {"taxi-from": "update", "taxi-to": "update", "taxi-when": "update"}
+
+
+def test_a_turn_that_takes_one_place_for_both() -> None:
+    apart, plain = copying(tell_apart=True), copying(tell_apart=False)
+    given = [
+        tiny.turn_input("to the north in the south"),
+        tiny.turn_input("to the north"),
+        tiny.turn_input("in the south"),
+    ]
+    found = apart.predict(given, operations=[EVERY] * 3)
+    assert [dict(one.values) for one in found] == [
+        {"taxi-from": "south", "taxi-to": "north", "taxi-when": "north"},
+        {"taxi-from": None, "taxi-to": "north", "taxi-when": "north"},
+        {"taxi-from": None, "taxi-to": "south", "taxi-when": "south"},
+    ]
+    evidence = found[0].slots["taxi-from"].evidence
+    assert evidence is not None and evidence.text == "south"
+    assert apart.runs == 2, "one loop more for all that clash"
+    assert [apart.predict([one], operations=[EVERY])[0] for one in given] == found, "alone as in a batch"
+    assert plain.predict(given, operations=[EVERY] * 3)[0].values["taxi-from"] == "north"
+    assert plain.runs == 1
+
+
+def test_the_memory_counts() -> None:
+    apart = copying(tell_apart=True)
+    given = tiny.turn_input("from the north or the south", state=State({"taxi-to": "north"}))
+    assert apart.predict([given], operations=[{"taxi-from": "update"}])[0].values == {"taxi-from": "south"}
+    free = tiny.turn_input("from the north", state=State({"taxi-to": "south"}))
+    apart.runs = 0
+    assert apart.predict([free], operations=[{"taxi-from": "update"}])[0].values == {"taxi-from": "north"}
+    assert apart.runs == 1, "nothing clashes, nothing is written twice"
+
+
+def test_three_slots_with_one_value() -> None:
+    apart = copying(Schema(SCHEMA.slots, different=[EVERY]), tell_apart=True)
+    found = apart.predict([tiny.turn_input("to the north in the south")], operations=[EVERY])[0].values
+    assert found == {"taxi-from": "south", "taxi-to": "north", "taxi-when": None}, "there are two places for three"
