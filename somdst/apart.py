@@ -1,8 +1,8 @@
 """Slots that never have the same value: a taxi does not leave from where it goes.
 
 A generator that writes each slot by itself does not know that, and takes the one place that it has in mind for both.
-Where that happens one of the two gives way: it is written anew, with the words of that value covered. Which slots are
-different, a schema says.
+Where that happens one of the two gives way: it is written anew, with the words of that value covered, or not at all
+where no other value is likely. Which slots are different, a schema says.
 """
 
 from __future__ import annotations

@@ -198,6 +198,7 @@ class Encoder:
         return str(self.tokenizer.id_to_token(token) or "")
 
     def until_end(self, ids: Sequence[int]) -> list[int]:
+        """The word pieces of a generated value: up to [EOS], without special tokens."""
         kept = []
         for token in ids:
             if token == self.eos:

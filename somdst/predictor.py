@@ -1,7 +1,8 @@
 """`ModelPredictor`: what every trained model does around its network, whichever engine runs it.
 
 Turns are encoded and padded into arrays, one batch for each of the engine's lanes; the encoder is run for all turns of
-a batch, then the generator once for all slots to update of all of them, and the numbers become a `Prediction`.
+a batch, then the generator once for all slots to update of all of them (and once more for those that `apart.py` tells
+apart), and the numbers become a `Prediction`.
 `runtime.py` runs the network on ONNX Runtime, `learn/predictor.py` on torch; both only implement `run_encoder` and
 `run_generator`.
 """
@@ -159,27 +160,24 @@ class ModelPredictor(ABC):
         written: list[dict[str, Written]] = [{} for _ in turns]
         if len(owners):
             values = self.run_generator(arrays, run.context, owners, slots)
-            self._read(encodings, values, owners, slots, written)
+            written = self._read(encodings, values, owners, slots)
             if self.config.tell_apart:
                 self._tell_apart(turns, arrays, run.context, written)
         domains = run.domain.argmax(-1)
         return [self._assemble(P_opr[b], chosen[b], written[b], int(domains[b])) for b in range(len(turns))]
 
     def _read(
-        self,
-        encodings: Sequence[Encoding],
-        values: GeneratorRun,
-        owners: Ints,
-        slots: Ints,
-        written: list[dict[str, Written]],
-    ) -> None:
-        """Enter what was generated for each turn, as text."""
+        self, encodings: Sequence[Encoding], values: GeneratorRun, owners: Ints, slots: Ints
+    ) -> list[dict[str, Written]]:
+        """What was generated for each turn, as text."""
+        written: list[dict[str, Written]] = [{} for _ in encodings]
         for u, (owner, slot) in enumerate(zip(owners.tolist(), slots.tolist(), strict=True)):
             name = self._slot_names[slot]
             pieces = self.encoder.until_end(values.tokens[u].tolist())
             value, evidence = self.encoder.decode_copied(encodings[owner], pieces, values.positions[u].tolist())
             value, certainty = self.lexicon.nearest(name, value), float(values.probability[u])
             written[owner][name] = Written(value, evidence, certainty, tuple(pieces))
+        return written
 
     def _tell_apart(
         self, turns: list[tuple[TurnInput, Encoding]], arrays: Arrays, context: Any, written: list[dict[str, Written]]
@@ -195,9 +193,8 @@ class ModelPredictor(ABC):
             return
         owners, slots = (np.array(part) for part in zip(*((b, self.schema.index[s]) for b, s in again), strict=True))
         mask = np.stack([covered(arrays.ids[b], arrays.mask[b], written[b][slot].pieces) for b, slot in again])
-        anew: list[dict[str, Written]] = [{} for _ in turns]
         values = self.run_generator(arrays, context, owners, slots, mask=mask)
-        self._read([encoding for _, encoding in turns], values, owners, slots, anew)
+        anew = self._read([encoding for _, encoding in turns], values, owners, slots)
         for b, pair in found * 2:  # of three slots two may get the same other value
             if clashes(written[b], turns[b][0].state, [pair]):
                 written[b].update(told_apart(pair, written[b], anew[b]))

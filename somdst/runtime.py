@@ -2,8 +2,8 @@
 
 A turn that comes alone is encoded with all threads; the turns of a batch are dealt out to the threads, which is faster
 (docs/experiments.md). One loop of the decoder then writes all slots to update of a thread's turns, ended as soon as
-every slot has said [EOS]; no run of the decoder where nothing is updated. Making the files is `learn/export.py`'s
-concern.
+every slot has said [EOS]; a second one only where slots clash (`apart.py`), none where nothing is updated. Making the
+files is `learn/export.py`'s concern.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from somdst.prediction import Prediction, TurnInput
 from somdst.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints, ModelPredictor
 
 INPUTS = {"ids", "segments", "slots"}
+"""What an encoder's graph may read; `learn/graphs.py` writes it."""
 
 
 class Runtime(ModelPredictor):
