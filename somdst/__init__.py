@@ -8,15 +8,15 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from somdst.dialogue import Dialogue, Turn
 from somdst.errors import SomdstError
-from somdst.operations import Operation, OperationSet, apply, derive
-from somdst.schema import Schema, Slot
-from somdst.state import DONTCARE, State
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import Operation, OperationSet, apply, derive
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import DONTCARE, State
 
 if TYPE_CHECKING:
-    from somdst.client import Client
-    from somdst.tracker import Conversation, Tracker
+    from somdst.service.client import Client
+    from somdst.tracking.tracker import Conversation, Tracker
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,7 +36,11 @@ __all__ = [
     "derive",
 ]
 
-_LAZY = {"Client": "somdst.client", "Conversation": "somdst.tracker", "Tracker": "somdst.tracker"}
+_LAZY = {
+    "Client": "somdst.service.client",
+    "Conversation": "somdst.tracking.tracker",
+    "Tracker": "somdst.tracking.tracker",
+}
 """Names that are imported only when they are asked for, so that `import somdst` stays light."""
 
 

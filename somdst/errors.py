@@ -34,8 +34,48 @@ class InputError(SomdstError):
     """A turn or an option that cannot be processed."""
 
 
+class FileError(SomdstError):
+    """A file that cannot be written."""
+
+
 class StoreError(SomdstError):
     """A conversation that cannot be stored or read."""
+
+
+class NotFound(StoreError):
+    """There is no such conversation, or it belongs to another tenant, or it has expired."""
+
+
+class Conflict(StoreError):
+    """Somebody else wrote to the conversation since it was read."""
+
+    def __init__(self, sentence: str, *, version: int | None = None) -> None:
+        super().__init__(sentence)
+        self.version = version
+
+
+class KeyReused(StoreError):
+    """An idempotency key that was used before, for something else."""
+
+
+class Full(StoreError):
+    """A conversation that has reached its greatest length."""
+
+
+class Unavailable(StoreError):
+    """The database cannot be reached, is locked for too long or has no space left."""
+
+
+class Overloaded(SomdstError):
+    """Too much is under way. Nothing was written: the same request can be sent again."""
+
+
+class Refused(SomdstError):
+    """A request that is refused before anything looks at its content."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -17,12 +17,12 @@ import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 from scripted import GoldPredictor, RulePredictor
 
-from somdst.examples import examples
-from somdst.prediction import Prediction, SlotPrediction, TurnInput
-from somdst.schema import Schema
+from somdst.corpora.examples import examples
+from somdst.memory.schema import Schema
+from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
 from somdst.service.app import create_app
-from somdst.service.settings import Settings
-from somdst.tracker import Tracker
+from somdst.service.configuration import Settings
+from somdst.tracking.tracker import Tracker
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = (

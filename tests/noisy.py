@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from somdst.dialogue import Dialogue, Turn
-from somdst.operations import FOUR, Operation, OperationSet
-from somdst.prediction import Prediction, SlotPrediction, TurnInput
-from somdst.schema import Schema
-from somdst.state import State
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import FOUR, Operation, OperationSet
+from somdst.memory.schema import Schema
+from somdst.memory.state import State
+from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
 
 AREAS, DAYS = ("north", "south", "centre"), ("monday", "tuesday", "friday")
 SCHEMA = Schema.from_json({"domains": {"hotel": {"area": None, "name": None, "stars": None}, "train": {"day": None}}})

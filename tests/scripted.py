@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from somdst.dialogue import Dialogue
 from somdst.errors import ModelError
-from somdst.operations import FOUR, Operation, OperationSet
-from somdst.prediction import Evidence, Prediction, SlotPrediction, TurnInput
-from somdst.schema import Schema
-from somdst.state import Value
-from somdst.tracker import Tracker
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.operations import FOUR, Operation, OperationSet
+from somdst.memory.schema import Schema
+from somdst.memory.state import Value
+from somdst.model.prediction import Evidence, Prediction, SlotPrediction, TurnInput
+from somdst.tracking.tracker import Tracker
 
 Script = Callable[[TurnInput], Prediction]
 

@@ -24,13 +24,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from scripted import RulePredictor
 
 from somdst.errors import ModelError
-from somdst.operations import Operation
-from somdst.prediction import Prediction, TurnInput
+from somdst.memory.operations import Operation
+from somdst.model.prediction import Prediction, TurnInput
+from somdst.service.api_keys import load_keys
 from somdst.service.app import create_app
-from somdst.service.keys import load_keys
+from somdst.service.configuration import Settings
 from somdst.service.server import bind, serve
-from somdst.service.settings import Settings
-from somdst.tracker import Tracker
+from somdst.tracking.tracker import Tracker
 
 
 class Slow(RulePredictor):

@@ -15,10 +15,10 @@ from somdst.cli.ablate import Result, table  # noqa: E402
 from somdst.cli.main import app  # noqa: E402
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA  # noqa: E402
 from somdst.errors import SomdstError  # noqa: E402
-from somdst.folder import ModelFolder  # noqa: E402
 from somdst.learn.checkpoints import CHECKPOINT, load_checkpoint  # noqa: E402
-from somdst.operations import OPERATION_SETS  # noqa: E402
-from somdst.schema import Schema  # noqa: E402
+from somdst.memory.operations import OPERATION_SETS  # noqa: E402
+from somdst.memory.schema import Schema  # noqa: E402
+from somdst.model.folder import ModelFolder  # noqa: E402
 
 TINY = ["--encoder", "tiny", "--precision", "fp32", "--batch-size", "16", "--evaluate-every", "10"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tiny
 
-from somdst.apart import LEAST, MEMORY, Written, clashes, covered, told_apart
-from somdst.schema import Schema, Slot
-from somdst.state import DONTCARE, State
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import DONTCARE, State
+from somdst.model.values import LEAST, MEMORY, Written, clashes, covered, told_apart
 
 PAIR = ("taxi-from", "taxi-to")
 SCHEMA = Schema([Slot.of("taxi", "from"), Slot.of("taxi", "to"), Slot.of("taxi", "when")], different=[PAIR])
@@ -71,8 +71,8 @@ def test_covering() -> None:
 def copying(schema: Schema = SCHEMA, **config: Any) -> Any:
     """A predictor that writes into every slot the first of two words that it may copy."""
     pytest.importorskip("torch")
-    from somdst.learn.predictor import TorchPredictor
-    from somdst.predictor import Arrays, Bools, GeneratorRun, Ints
+    from somdst.learn.torch_predictor import TorchPredictor
+    from somdst.model.predictor import Arrays, Bools, GeneratorRun, Ints
 
     model, text = tiny.model(schema, **config)
     [north], [south] = (text.encode_value(word)[:-1] for word in ("north", "south"))

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from somdst.bench.data import Rate, Seconds, measure_reading, one_core, turn_inputs
 from somdst.cli.main import app
 from somdst.corpora import Corpus, open_corpus
-from somdst.state import State
+from somdst.memory.state import State
 
 
 def test_rate_is_the_median() -> None:

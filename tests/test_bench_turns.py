@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from somdst.folder import shipped_path
+from somdst.model.folder import shipped_path
 
 pytestmark = pytest.mark.skipif(not shipped_path().is_dir(), reason="this checkout has no shipped model")
 

@@ -15,7 +15,7 @@ from scripted import RuleOpener, RulePredictor
 
 from somdst import Dialogue, Tracker, Turn
 from somdst.bulk import annotate, annotate_all, annotate_file
-from somdst.bulk.files import Checked, Listener
+from somdst.bulk.resumable import Checked, Listener
 from somdst.corpora.jsonlines import dialogue_to_json, read_dialogues
 from somdst.errors import CorpusError, InputError, ModelError
 

@@ -11,10 +11,10 @@ from somdst.corpora.findings import Finding, Kind, Place, Report, Severity
 from somdst.corpora.jsonlines import read_lines
 from somdst.corpora.spelling import two_spellings
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
-from somdst.operations import OPERATION_SETS
-from somdst.prediction import TurnInput
-from somdst.schema import Schema
-from somdst.state import Value
+from somdst.memory.operations import OPERATION_SETS
+from somdst.memory.schema import Schema
+from somdst.memory.state import Value
+from somdst.model.prediction import TurnInput
 
 SCHEMA = Schema.from_json({"domains": {"hotel": {"area": ["north", "centre"], "name": None, "nights": None}}})
 Said = tuple[str, dict[str, str] | None]

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from somdst.cli.lengths import LengthCheck, find_tokenizer
-from somdst.config import ModelConfig
 from somdst.corpora import open_corpus
 from somdst.corpora.findings import Kind
-from somdst.dialogue import Turn
-from somdst.encoding import Encoder
 from somdst.errors import ModelError
-from somdst.prediction import TurnInput
-from somdst.schema import Schema
-from somdst.state import State
+from somdst.memory.dialogue import Turn
+from somdst.memory.schema import Schema
+from somdst.memory.state import State
+from somdst.model.config import ModelConfig
+from somdst.model.encoding import Encoder
+from somdst.model.prediction import TurnInput
 
 SCHEMA = "domains:\n  hotel:\n    area: [north, south]\n    name:\n"
 

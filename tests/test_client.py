@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from somdst import Client, SomdstError
-from somdst.client import ServiceError
+from somdst.service.client import ServiceError
 
 ID = "0" * 32
 MADE = {"id": ID}
@@ -33,7 +33,7 @@ def client(*answers: httpx.Response | Exception, retries: int = 5) -> tuple[Clie
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Nobody waits; how long they would have waited."""
     made: list[float] = []
-    monkeypatch.setattr("somdst.client.time.sleep", made.append)
+    monkeypatch.setattr("somdst.service.client.time.sleep", made.append)
     return made
 
 

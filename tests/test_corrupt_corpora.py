@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from somdst.corpora import open_corpus
 from somdst.corpora.jsonlines import dialogue_from_json, dialogue_to_json
-from somdst.dialogue import Dialogue, Turn
 from somdst.errors import CorpusError
-from somdst.state import State
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.state import State
 
 DAMAGE = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just([]) | st.just({}) | st.just([[1]])
 

@@ -12,16 +12,16 @@ from tiny import SCHEMA, tokens, turn_input
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
-from somdst.config import ModelConfig
 from somdst.corpora import open_corpus
-from somdst.corpora.normalisation import normalise
-from somdst.dialogue import Turn
-from somdst.encoding import Encoder, drop_words, shuffled_order
 from somdst.errors import InputError, ModelError
-from somdst.operations import FOUR
-from somdst.prediction import Evidence, TurnInput
-from somdst.schema import Schema
-from somdst.state import DONTCARE, State
+from somdst.memory.dialogue import Turn
+from somdst.memory.operations import FOUR
+from somdst.memory.schema import Schema
+from somdst.memory.state import DONTCARE, State
+from somdst.model.config import ModelConfig
+from somdst.model.encoding import Encoder, drop_words, shuffled_order
+from somdst.model.prediction import Evidence, TurnInput
+from somdst.model.text import normalise
 
 PAPER, COMPACT = tiny.encoder(layout="paper"), tiny.encoder(layout="compact")
 LAYOUTS = pytest.mark.parametrize("encoder", [PAPER, COMPACT], ids=["paper", "compact"])

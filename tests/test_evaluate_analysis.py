@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from somdst.errors import CorpusError
-from somdst.evaluate import paper_tables, published
+from somdst.evaluate import paper_results as published
+from somdst.evaluate import paper_tables
 from somdst.evaluate.analysis import analyse, cost
 from somdst.evaluate.comparison import compare
 from somdst.evaluate.efficiency import measure_batching, measure_efficiency
@@ -15,8 +16,8 @@ from somdst.evaluate.metrics import Spread, measure
 from somdst.evaluate.run import run
 from somdst.evaluate.saved import Saved, load, save
 from somdst.evaluate.tables import Table, shown
-from somdst.operations import FOUR
-from somdst.schema import Schema
+from somdst.memory.operations import FOUR
+from somdst.memory.schema import Schema
 
 from .noisy import SCHEMA, NoisyPredictor, dialogues
 

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from somdst.certainty import logit, soften
-from somdst.config import ModelConfig
 from somdst.evaluate.calibration import (
     Scored,
     calibrate,
@@ -18,7 +16,9 @@ from somdst.evaluate.calibration import (
     scored_changes,
 )
 from somdst.evaluate.run import run
-from somdst.operations import Operation
+from somdst.memory.operations import Operation
+from somdst.model.config import ModelConfig
+from somdst.model.prediction import logit, soften
 
 from .noisy import NoisyPredictor, dialogues
 

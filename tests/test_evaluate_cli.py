@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from somdst.cli.main import app
-from somdst.config import ModelConfig
 from somdst.corpora import write_dialogues
 from somdst.errors import CorpusError, InputError, SomdstError
-from somdst.prediction import TurnInput
+from somdst.model.config import ModelConfig
+from somdst.model.prediction import TurnInput
 
 from .noisy import SCHEMA, NoisyPredictor, dialogues
 
@@ -37,7 +37,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "corpus.jsonl"
     write_dialogues(path, DIALOGUES)
     noise = {"good": 0.05, "bad": 0.4}
-    monkeypatch.setattr("somdst.cli.open_model.open_predictor", lambda name, **_: ByPlace(DIALOGUES, noise=noise[name]))
+    monkeypatch.setattr("somdst.model.folder.open_predictor", lambda name, **_: ByPlace(DIALOGUES, noise=noise[name]))
     return path
 
 
@@ -94,7 +94,7 @@ def test_wrong_options_are_named_before_any_work(corpus: Path) -> None:
 
 
 def test_an_engine_that_is_not_there_is_named() -> None:
-    from somdst.cli.open_model import open_predictor
+    from somdst.model.folder import open_predictor
 
     with pytest.raises(InputError, match='Did you mean "torch"'):
         open_predictor("default", engine="torhc")
@@ -137,7 +137,7 @@ def test_calibrate_writes_the_configuration(corpus: Path, tmp_path: Path, monkey
     model.mkdir()
     SCHEMA.save(model / "schema.json")
     (model / "config.json").write_text(ModelConfig(name="mine").model_dump_json())
-    monkeypatch.setattr("somdst.cli.open_model.open_predictor", lambda name, **_: ByPlace(DIALOGUES, noise=0.5))
+    monkeypatch.setattr("somdst.model.folder.open_predictor", lambda name, **_: ByPlace(DIALOGUES, noise=0.5))
     before = json.loads((model / "config.json").read_text())
     data = json.loads(somdst("calibrate", model, corpus, "--json", "--dry-run"))
     assert json.loads((model / "config.json").read_text()) == before and data["temperature"] > 1.0

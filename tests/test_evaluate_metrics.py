@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from somdst.corpora import open_corpus
-from somdst.corpora.published import OPERATIONS
-from somdst.dialogue import Turn
+from somdst.corpora.paper_counts import OPERATIONS
 from somdst.errors import CorpusError
 from somdst.evaluate.metrics import Metrics, Spread, measure
-from somdst.evaluate.published import SLOTS_GENERATED
+from somdst.evaluate.paper_results import SLOTS_GENERATED
 from somdst.evaluate.run import DialogueRun, TurnRun, run
-from somdst.operations import FOUR, Operation
-from somdst.prediction import Prediction, SlotPrediction, apply_prediction
-from somdst.schema import Schema
-from somdst.state import DONTCARE, State
+from somdst.memory.dialogue import Turn
+from somdst.memory.operations import FOUR, Operation
+from somdst.memory.schema import Schema
+from somdst.memory.state import DONTCARE, State
+from somdst.model.prediction import Prediction, SlotPrediction, apply_prediction
 
 from .noisy import SCHEMA, NoisyPredictor, dialogues
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from somdst.dialogue import Turn
 from somdst.errors import InputError
 from somdst.evaluate import svg
 from somdst.evaluate.analysis import analyse
@@ -16,9 +15,10 @@ from somdst.evaluate.perturbed import measure_perturbed
 from somdst.evaluate.report import Report, write_report
 from somdst.evaluate.run import DialogueRun, TurnRun, run
 from somdst.evaluate.samples import choose_samples, sample_html, sample_markdown, slot_lines
-from somdst.operations import Operation
-from somdst.prediction import Evidence, Prediction, SlotPrediction
-from somdst.state import State
+from somdst.memory.dialogue import Turn
+from somdst.memory.operations import Operation
+from somdst.memory.state import State
+from somdst.model.prediction import Evidence, Prediction, SlotPrediction
 
 from .noisy import NoisyPredictor, dialogues
 

@@ -4,14 +4,15 @@ from itertools import combinations
 
 import pytest
 
-from somdst.dialogue import Dialogue, Turn
+from somdst.corpora.corpus import check_fit, outside_schema
 from somdst.errors import CorpusError, InputError
 from somdst.evaluate.metrics import joint_goal_accuracy
-from somdst.evaluate.run import ORACLES, Oracles, check_fit, outside_schema, parse_oracles, run
-from somdst.operations import OPERATION_SETS, Operation
-from somdst.prediction import Prediction, SlotPrediction
-from somdst.state import State
-from somdst.tracker import Tracker
+from somdst.evaluate.run import ORACLES, Oracles, parse_oracles, run
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import OPERATION_SETS, Operation
+from somdst.memory.state import State
+from somdst.model.prediction import Prediction, SlotPrediction
+from somdst.tracking.tracker import Tracker
 
 from .noisy import SCHEMA, NoisyPredictor, dialogues
 

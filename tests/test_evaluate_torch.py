@@ -17,11 +17,11 @@ DIALOGUES = synthetic_dialogues(dialogues=6)
 
 @pytest.fixture(scope="module")
 def predictor():  # type: ignore[no-untyped-def]
-    from somdst.config import ModelConfig
-    from somdst.encoding import Encoder
     from somdst.learn.encoders import load_tokenizer, tiny_encoder
     from somdst.learn.model import SomDst
-    from somdst.learn.predictor import TorchPredictor, model_options
+    from somdst.learn.torch_predictor import TorchPredictor, model_options
+    from somdst.model.config import ModelConfig
+    from somdst.model.encoding import Encoder
 
     torch.manual_seed(3)
     encoder = Encoder(load_tokenizer("minilm"), SYNTHETIC_SCHEMA, ModelConfig(max_value_length=4))

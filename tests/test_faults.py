@@ -23,7 +23,7 @@ from services import Server
 from sqlalchemy import text
 
 from somdst import Client, edits
-from somdst.client import RemoteConversation, ServiceError
+from somdst.service.client import RemoteConversation, ServiceError
 from somdst.store import Store, Unavailable, Write, verify
 
 KILLS = 50

@@ -12,12 +12,12 @@ import tiny
 
 pytest.importorskip("torch")
 
-from somdst.config import FORMAT_VERSION
 from somdst.errors import ModelError
-from somdst.folder import ModelFolder
 from somdst.learn.checkpoints import WEIGHTS
-from somdst.learn.predictor import TorchPredictor
-from somdst.prediction import Predictor
+from somdst.learn.torch_predictor import TorchPredictor
+from somdst.model.config import FORMAT_VERSION
+from somdst.model.folder import ModelFolder
+from somdst.model.prediction import Predictor
 
 
 @pytest.fixture(scope="module")

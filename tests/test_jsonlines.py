@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from somdst.corpora import open_corpus, read_dialogues, write_dialogues
 from somdst.corpora.jsonlines import MAX_LINE, dialogue_from_json, dialogue_to_json, read_lines
-from somdst.dialogue import Dialogue, Turn
 from somdst.errors import CorpusError
-from somdst.state import DONTCARE, State
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.state import DONTCARE, State
 
 ONE = Dialogue(
     "d1",

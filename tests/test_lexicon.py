@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from somdst import DONTCARE, Dialogue, Schema, Slot, State, Turn
 from somdst.errors import ModelError
-from somdst.lexicon import FILE, Lexicon
+from somdst.model.values import FILE, Lexicon
 
 LEXICON = Lexicon({"a-name": ["autumn house", "caffe uno"], "a-time": ["17:15"]}, cutoff=0.8)
 

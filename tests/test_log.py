@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import RulePredictor, ScriptedPredictor, update
 
-from somdst import audit, edits
-from somdst.dialogue import Turn
 from somdst.errors import InputError, StateError
-from somdst.log import EMPTY, Change, Entry, Pending, Refused, Snapshot, append, replay
-from somdst.operations import Operation
-from somdst.prediction import Evidence, Prediction, Predictor, TurnInput
-from somdst.schema import Schema
-from somdst.state import DONTCARE, State, Value
+from somdst.memory.dialogue import Turn
+from somdst.memory.operations import Operation
+from somdst.memory.schema import Schema
+from somdst.memory.state import DONTCARE, State, Value
+from somdst.model.prediction import Evidence, Prediction, Predictor, TurnInput
+from somdst.tracking import audit, edits
+from somdst.tracking.log import EMPTY, Change, Entry, Pending, Refused, Snapshot, append, replay
 
 AREA, STARS = "hotel-area", "hotel-stars"
 

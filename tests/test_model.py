@@ -14,13 +14,13 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from somdst.corpora.synthetic import synthetic_dialogues  # noqa: E402
-from somdst.dialogue import Dialogue, Turn  # noqa: E402
 from somdst.learn.batches import Batches, examples  # noqa: E402
 from somdst.learn.model import Batch, ModelOptions, SomDst, ValueTargets  # noqa: E402
 from somdst.learn.naive import generate_one, slot_by_slot_loss  # noqa: E402
 from somdst.learn.settings import Settings  # noqa: E402
 from somdst.learn.wrong_states import ValuePool  # noqa: E402
-from somdst.state import State  # noqa: E402
+from somdst.memory.dialogue import Dialogue, Turn  # noqa: E402
+from somdst.memory.state import State  # noqa: E402
 
 DIALOGUES = synthetic_dialogues(dialogues=4)
 KINDS = pytest.mark.parametrize("layout", ["paper", "compact"])

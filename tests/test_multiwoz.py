@@ -13,10 +13,10 @@ from somdst.corpora import Corpus, open_corpus, published
 from somdst.corpora.labels import ANY_SLOT, clean, repair
 from somdst.corpora.multiwoz import SCHEMA
 from somdst.corpora.statistics import Statistics, count
-from somdst.dialogue import Dialogue
 from somdst.errors import CorpusError
-from somdst.schema import Slot
-from somdst.state import DONTCARE, State
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Slot
+from somdst.memory.state import DONTCARE, State
 
 CORPUS = {"MUL1.json": HOTEL, "SNG2.json": TRAIN, "PMUL3.json": HOTEL}
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from somdst.config import Normalisation
-from somdst.corpora.normalisation import WORDS, _align, normalise, source_span
 from somdst.errors import InputError
+from somdst.model.config import Normalisation
+from somdst.model.text import WORDS, _align, normalise, source_span
 
 RULES = {
     "I need a B&B": "i need a bed and breakfast",

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from somdst import DONTCARE, State
 from somdst.errors import StateError
-from somdst.operations import FOUR, OPERATION_SETS, Operation, OperationSet, apply, derive
-from somdst.state import Value
+from somdst.memory.operations import FOUR, OPERATION_SETS, Operation, OperationSet, apply, derive
+from somdst.memory.state import Value
 
 TRAPS = [
     "none",

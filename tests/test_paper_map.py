@@ -56,7 +56,11 @@ def test_every_name_exists(name: str) -> None:
 
 
 def test_a_name_that_is_not_there_is_noticed() -> None:
-    assert not exists("somdst.state.Stat") and not exists("somdst.nowhere") and not exists("somdst.state.State.gone")
+    assert (
+        not exists("somdst.memory.state.Stat")
+        and not exists("somdst.nowhere")
+        and not exists("somdst.memory.state.State.gone")
+    )
 
 
 @pytest.mark.parametrize("line", COMMANDS)

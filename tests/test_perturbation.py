@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from somdst.corpora.normalisation import normalise
 from somdst.corpora.perturbation import KINDS, Kind, perturb, perturb_all, perturb_dialogue
-from somdst.dialogue import Dialogue, Turn
 from somdst.errors import InputError
-from somdst.state import State
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.state import State
+from somdst.model.text import normalise
 
 
 def ways(text: str, kind: Kind, *, values: tuple[str, ...] = ()) -> set[str]:

@@ -10,13 +10,13 @@ import tiny
 pytest.importorskip("torch")
 
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
-from somdst.dialogue import Turn
 from somdst.errors import InputError, SchemaError
-from somdst.learn.predictor import TorchPredictor
-from somdst.operations import Operation
-from somdst.prediction import Prediction, TurnInput, apply_prediction
-from somdst.predictor import pad
-from somdst.state import State
+from somdst.learn.torch_predictor import TorchPredictor
+from somdst.memory.dialogue import Turn
+from somdst.memory.operations import Operation
+from somdst.memory.state import State
+from somdst.model.prediction import Prediction, TurnInput, apply_prediction
+from somdst.model.predictor import pad
 
 
 def inputs(dialogues: int) -> list[TurnInput]:

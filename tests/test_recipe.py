@@ -16,9 +16,9 @@ from somdst.cli.main import app
 from somdst.corpora.jsonlines import write_dialogues
 from somdst.corpora.synthetic import synthetic_dialogues
 from somdst.evaluate.saved import load
-from somdst.folder import ModelFolder
 from somdst.learn.checkpoints import load_checkpoint
 from somdst.learn.recipe import RUNS
+from somdst.model.folder import ModelFolder
 
 
 @pytest.mark.slow

@@ -21,16 +21,16 @@ from somdst.cli.main import app
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.errors import InputError, ModelError
 from somdst.evaluate.agreement import Agreement, agreement
-from somdst.folder import EMBEDDINGS, ModelFolder
 from somdst.learn.checkpoints import load_model, share_embeddings
-from somdst.learn.embeddings import quantise_rows
 from somdst.learn.export import export
-from somdst.learn.predictor import TorchPredictor
-from somdst.operations import Operation
-from somdst.prediction import Prediction, TurnInput
-from somdst.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints, pad
-from somdst.runtime import Runtime
-from somdst.schema import Schema
+from somdst.learn.quantisation import quantise_rows
+from somdst.learn.torch_predictor import TorchPredictor
+from somdst.memory.operations import Operation
+from somdst.memory.schema import Schema
+from somdst.model.folder import EMBEDDINGS, ModelFolder
+from somdst.model.prediction import Prediction, TurnInput
+from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints, pad
+from somdst.model.runtime import Runtime
 
 DIALOGUES = tuple(synthetic_dialogues(dialogues=6, seed=4))
 

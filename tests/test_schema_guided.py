@@ -19,7 +19,7 @@ from corpus_files import (
 
 from somdst.corpora import open_corpus
 from somdst.errors import CorpusError
-from somdst.state import DONTCARE, State
+from somdst.memory.state import DONTCARE, State
 
 
 def write_sgd(folder: Path, *dialogues: dict[str, Any]) -> Path:

@@ -12,8 +12,8 @@ from databases import PostgresServer
 from services import Server
 
 from somdst import Client, State, Turn
-from somdst.client import Answer, ServiceError
-from somdst.state import DONTCARE
+from somdst.memory.state import DONTCARE
+from somdst.service.client import Answer, ServiceError
 
 KEYS = "acme:acme-key-0123456789,zoo:zoo-key-0123456789"
 

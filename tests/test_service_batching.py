@@ -9,15 +9,14 @@ from collections.abc import Sequence
 import pytest
 from scripted import RulePredictor
 
-from somdst.conversation import Result
-from somdst.dialogue import Turn
-from somdst.errors import InputError
-from somdst.log import EMPTY
+from somdst.errors import InputError, Overloaded
+from somdst.memory.dialogue import Turn
 from somdst.service.batching import Batcher
 from somdst.service.locks import Locks
-from somdst.service.problems import Overloaded
 from somdst.service.stepping import step_all
-from somdst.tracker import Tracker
+from somdst.tracking.conversation import Result
+from somdst.tracking.log import EMPTY
+from somdst.tracking.tracker import Tracker
 
 
 class Doubler:

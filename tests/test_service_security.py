@@ -17,8 +17,8 @@ from services import Server
 
 from somdst import Client, State
 from somdst.errors import InputError
+from somdst.service.api_keys import Keys, load_keys
 from somdst.service.guards import depth
-from somdst.service.keys import Keys, load_keys
 from somdst.service.server import bind, loopback
 
 NASTY = [

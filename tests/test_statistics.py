@@ -2,13 +2,13 @@
 
 import pytest
 
-from somdst.corpora import published
+from somdst.corpora import paper_counts as published
 from somdst.corpora.statistics import Generated, Transition, count, schema_of
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
-from somdst.dialogue import Dialogue, Turn
-from somdst.operations import OPERATION_SETS
-from somdst.schema import Schema, Slot
-from somdst.state import DONTCARE, State, Value
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import OPERATION_SETS
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import DONTCARE, State, Value
 
 SCHEMA = Schema([Slot.of("hotel", "area"), Slot.of("hotel", "name"), Slot.of("taxi", "to"), Slot.of("train", "day")])
 

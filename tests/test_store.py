@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from scripted import RulePredictor
 from sqlalchemy import text
 
-from somdst import audit, edits
-from somdst.dialogue import Turn
 from somdst.errors import StateError, StoreError
-from somdst.log import EMPTY, Entry, Snapshot
-from somdst.state import State
+from somdst.memory.dialogue import Turn
+from somdst.memory.state import State
 from somdst.store import (
     Conflict,
     Full,
@@ -33,7 +31,9 @@ from somdst.store import (
     export,
     verify,
 )
-from somdst.tracker import Tracker
+from somdst.tracking import audit, edits
+from somdst.tracking.log import EMPTY, Entry, Snapshot
+from somdst.tracking.tracker import Tracker
 
 TRACKER = Tracker(RulePredictor(), threshold=0.5)
 SECRET = "the secret of the sea"

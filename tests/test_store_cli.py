@@ -15,12 +15,12 @@ import pytest
 from scripted import RulePredictor
 from sqlalchemy import text
 
-from somdst import edits
 from somdst.corpora import open_corpus
-from somdst.dialogue import Turn
-from somdst.state import State
+from somdst.memory.dialogue import Turn
+from somdst.memory.state import State
 from somdst.store import Store, Write
-from somdst.tracker import Tracker
+from somdst.tracking import edits
+from somdst.tracking.tracker import Tracker
 
 
 def somdst(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

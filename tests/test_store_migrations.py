@@ -9,14 +9,13 @@ import sys
 import pytest
 from sqlalchemy import inspect, text
 
-from somdst import edits
 from somdst.errors import StoreError
-from somdst.log import EMPTY, Entry, append
-from somdst.state import State
+from somdst.memory.state import State
 from somdst.store import Store, verify
 from somdst.store.database import Database
-from somdst.store.migrations import LATEST, MIGRATIONS, current, migrate
-from somdst.store.tables import metadata
+from somdst.store.layout import LATEST, MIGRATIONS, current, metadata, migrate
+from somdst.tracking import edits
+from somdst.tracking.log import EMPTY, Entry, append
 
 OLD = "0" * 32
 

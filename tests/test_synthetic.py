@@ -6,10 +6,10 @@ import pytest
 
 from somdst.corpora.corpus import Split
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_corpus, synthetic_dialogues, synthetic_named
-from somdst.dialogue import Dialogue
 from somdst.errors import CorpusError
-from somdst.operations import Operation, derive
-from somdst.state import DONTCARE, State
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.operations import Operation, derive
+from somdst.memory.state import DONTCARE, State
 
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 DIALOGUES = synthetic_dialogues(dialogues=300)

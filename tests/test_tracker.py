@@ -15,11 +15,11 @@ from scripted import GoldPredictor, RulePredictor, ScriptedPredictor, update
 
 import somdst
 from somdst import DONTCARE, Conversation, Operation, Schema, Slot, State, Tracker, Turn
-from somdst.decisions import nearest
+from somdst.corpora.examples import example, examples
 from somdst.errors import InputError, ModelError, SchemaError, StateError
-from somdst.examples import example, examples
-from somdst.log import EMPTY, replay
-from somdst.prediction import Evidence, Prediction, Predictor, SlotPrediction, TurnInput
+from somdst.model.prediction import Evidence, Prediction, Predictor, SlotPrediction, TurnInput
+from somdst.tracking.decisions import nearest
+from somdst.tracking.log import EMPTY, replay
 
 PRETRAINED = Path(somdst.__file__).parent / "pretrained"
 
@@ -463,7 +463,7 @@ def test_examples_are_sound() -> None:
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
-    pytest.importorskip("somdst.folder")
+    pytest.importorskip("somdst.model.folder")
     with pytest.raises(ModelError):
         Tracker.from_pretrained(tmp_path / "nothing")
     with pytest.raises((SchemaError, ModelError)):

@@ -25,9 +25,9 @@ from somdst.cli.session import COMMANDS, Session, screen
 from somdst.cli.track import _Completer
 from somdst.cli.tracking import read_input
 from somdst.corpora import read_dialogues
+from somdst.corpora.examples import examples
 from somdst.corpora.jsonlines import dialogue_to_json
 from somdst.errors import CorpusError
-from somdst.examples import examples
 
 ROOT = Path(__file__).parents[1]
 Run = Callable[..., tuple[int, str, str]]
@@ -246,7 +246,7 @@ def talking_script() -> str:
         "import sys\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from scripted import RulePredictor\n"
-        "from somdst.tracker import Tracker\n"
+        "from somdst.tracking.tracker import Tracker\n"
         "from somdst.cli.track import _talk\n"
         "_talk(Tracker(RulePredictor()))\n"
     )
@@ -317,8 +317,8 @@ def test_init_makes_a_project_that_passes_the_check(run: Run, tmp_path: Path) ->
     schema = Schema.load(tmp_path / "pizza" / "schema.yaml")
     dialogues = [*read_dialogues(tmp_path / "pizza" / "train.jsonl"), *read_dialogues(tmp_path / "pizza" / "dev.jsonl")]
     assert len(dialogues) >= 20
-    from somdst.operations import FOUR
-    from somdst.state import State
+    from somdst.memory.operations import FOUR
+    from somdst.memory.state import State
 
     seen = {
         operation
@@ -343,7 +343,7 @@ def test_the_starters_commands_exist() -> None:
 
     from somdst.cli.main import app
 
-    text = (ROOT / "somdst" / "starter" / "README.md").read_text()
+    text = (ROOT / "somdst" / "cli" / "starter" / "README.md").read_text()
     commands = [line.split() for line in text.splitlines() if line.startswith("somdst ")]
     assert [words[1] for words in commands] == ["data", "train", "track"]
     for words in commands:
@@ -355,7 +355,7 @@ def test_the_starters_commands_exist() -> None:
 
 
 def test_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from somdst.config import ModelConfig
+    from somdst.model.config import ModelConfig
 
     folder = tmp_path / "runs" / "first"
     folder.mkdir(parents=True)
@@ -374,7 +374,7 @@ def test_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (first["slots"], first["dev_joint_goal_accuracy"], first["engines"]) == (30, 51.25, ["torch"])
     assert first["megabytes"] == pytest.approx(0.3, abs=0.1)
     (tmp_path / "empty").mkdir()
-    monkeypatch.setattr("somdst.folder.shipped_path", lambda: tmp_path / "absent")
+    monkeypatch.setattr("somdst.model.folder.shipped_path", lambda: tmp_path / "absent")
     code, out, err = run("models", tmp_path / "empty")
     assert code == 0 and "No model was found" in err and not out
 

@@ -21,25 +21,25 @@ from safetensors.torch import load_file  # noqa: E402
 from somdst.cli.train import read_corpora  # noqa: E402
 from somdst.corpora import open_corpus  # noqa: E402
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues  # noqa: E402
-from somdst.encoding import Encoder  # noqa: E402
 from somdst.errors import InputError, ModelError  # noqa: E402
 from somdst.evaluate.metrics import joint_goal_accuracy  # noqa: E402
 from somdst.evaluate.run import run  # noqa: E402
-from somdst.folder import ModelFolder  # noqa: E402
 from somdst.learn.batches import Batches, examples  # noqa: E402
 from somdst.learn.checkpoints import CHECKPOINT, PREVIOUS, WEIGHTS, load_checkpoint, save_model  # noqa: E402
 from somdst.learn.encoders import tiny_encoder, tiny_tokenizer  # noqa: E402
 from somdst.learn.journal import read_metrics  # noqa: E402
 from somdst.learn.model import SomDst  # noqa: E402
 from somdst.learn.optimisation import make_optimizer, schedule, update_average  # noqa: E402
-from somdst.learn.predictor import TorchPredictor, model_options  # noqa: E402
 from somdst.learn.settings import Settings, load_settings  # noqa: E402
 from somdst.learn.start import from_model, new_model  # noqa: E402
+from somdst.learn.torch_predictor import TorchPredictor, model_options  # noqa: E402
 from somdst.learn.training import Outcome, Progress, Trainer  # noqa: E402
 from somdst.learn.wrong_states import ValuePool, corrupt, repairable  # noqa: E402
-from somdst.operations import FOUR  # noqa: E402
-from somdst.schema import Schema, Slot  # noqa: E402
-from somdst.state import DONTCARE, State  # noqa: E402
+from somdst.memory.operations import FOUR  # noqa: E402
+from somdst.memory.schema import Schema, Slot  # noqa: E402
+from somdst.memory.state import DONTCARE, State  # noqa: E402
+from somdst.model.encoding import Encoder  # noqa: E402
+from somdst.model.folder import ModelFolder  # noqa: E402
 
 DIALOGUES = synthetic_dialogues(dialogues=6)
 SMALL: dict[str, Any] = {

@@ -8,7 +8,7 @@ from corpus_files import WOZ_DIALOGUE, woz_turn, write_json
 
 from somdst.corpora import open_corpus
 from somdst.errors import CorpusError
-from somdst.state import DONTCARE, State
+from somdst.memory.state import DONTCARE, State
 
 
 def test_states_and_texts(tmp_path: Path) -> None:

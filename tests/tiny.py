@@ -11,13 +11,13 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from somdst.config import ModelConfig
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA
-from somdst.dialogue import Turn
-from somdst.encoding import Encoder
-from somdst.prediction import TurnInput
-from somdst.schema import Schema, Slot
-from somdst.state import State
+from somdst.memory.dialogue import Turn
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import State
+from somdst.model.config import ModelConfig
+from somdst.model.encoding import Encoder
+from somdst.model.prediction import TurnInput
 
 CHARACTERS = string.ascii_lowercase + string.digits
 WORDS = """
@@ -69,7 +69,7 @@ def model(schema: Schema = SYNTHETIC_SCHEMA, *, seed: int = 3, width: int = 16, 
 
     from somdst.learn.encoders import tiny_encoder
     from somdst.learn.model import SomDst
-    from somdst.learn.predictor import model_options
+    from somdst.learn.torch_predictor import model_options
 
     torch.manual_seed(seed)
     text = encoder(schema, **{"max_value_length": 5, **config})

@@ -14,11 +14,11 @@ from typing import Literal, get_args
 
 from somdst.bulk.annotating import Opener
 from somdst.bulk.local import annotate_all
-from somdst.conversation import Conversation
-from somdst.dialogue import Dialogue
 from somdst.evaluate.run import run
-from somdst.prediction import Predictor
-from somdst.tracker import Tracker
+from somdst.memory.dialogue import Dialogue
+from somdst.model.prediction import Predictor
+from somdst.tracking.conversation import Conversation
+from somdst.tracking.tracker import Tracker
 
 Way = Literal["one_at_a_time", "evaluate", "annotate", "torch_one_at_a_time"]
 WAYS: tuple[Way, ...] = get_args(Way)

@@ -16,10 +16,10 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from somdst.corpora import Corpus
-from somdst.encoding import Encoder
-from somdst.operations import FOUR, OperationSet
-from somdst.prediction import TurnInput
-from somdst.state import State
+from somdst.memory.operations import FOUR, OperationSet
+from somdst.memory.state import State
+from somdst.model.encoding import Encoder
+from somdst.model.prediction import TurnInput
 
 
 class Seconds(NamedTuple):

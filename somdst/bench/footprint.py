@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from somdst.prediction import Predictor, TurnInput
+from somdst.model.prediction import Predictor, TurnInput
 
 _COLD_START = """
 import time; start = time.perf_counter()

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from somdst.dialogue import Dialogue, Turn
 from somdst.errors import SomdstError
+from somdst.memory.dialogue import Dialogue, Turn
 
 
 class LoadError(SomdstError):

@@ -26,8 +26,8 @@ from typing import Any
 
 from somdst.bench.load import Load, Sample, percentile, statuses
 from somdst.corpora.synthetic import synthetic_dialogues
-from somdst.dialogue import Dialogue
 from somdst.errors import InputError
+from somdst.memory.dialogue import Dialogue
 
 Command = Callable[[int, str, int], list[str]]
 """The command line that serves on a port, with a database, in batches of at most so many turns."""

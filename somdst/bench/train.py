@@ -23,9 +23,9 @@ from statistics import median
 from typing import Any, Literal, get_args
 
 from somdst.corpora.jsonlines import read_dialogues, write_dialogues
-from somdst.dialogue import Dialogue
 from somdst.errors import InputError, ModelError, SomdstError
-from somdst.schema import Schema
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Schema
 
 Variant = Literal["straightforward", "paper", "compact"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)

@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from somdst.dialogue import Dialogue
-from somdst.operations import FOUR, Operation
-from somdst.prediction import Predictor, TurnInput
-from somdst.state import State
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.operations import FOUR, Operation
+from somdst.memory.state import State
+from somdst.model.prediction import Predictor, TurnInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,11 @@ def measure(
 
 def torch_variants(model: str, folder: Path) -> dict[str, Variant]:
     """What needs torch: the same model on it, its float32 graphs (made here), and the released way."""
-    from somdst.folder import ModelFolder
     from somdst.learn.export import export
-    from somdst.learn.predictor import TorchPredictor
     from somdst.learn.released import ReleasedWay
-    from somdst.runtime import Runtime
+    from somdst.learn.torch_predictor import TorchPredictor
+    from somdst.model.folder import ModelFolder
+    from somdst.model.runtime import Runtime
 
     opened = ModelFolder.open(model)
     if not (opened.path / "encoder.float32.onnx").exists():

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from somdst.conversation import Result
 from somdst.corpora.jsonlines import turn_to_json
-from somdst.dialogue import Dialogue
 from somdst.errors import CorpusError, InputError
-from somdst.log import EMPTY, Snapshot
-from somdst.tracker import Tracker, check_turn
+from somdst.memory.dialogue import Dialogue
+from somdst.tracking.conversation import Result
+from somdst.tracking.log import EMPTY, Snapshot
+from somdst.tracking.tracker import Tracker, check_turn
 
 BATCH = 32
 """Dialogues in one run of the model."""
@@ -46,7 +46,7 @@ class Pretrained:
 
     @property
     def identity(self) -> str:
-        from somdst.folder import ModelFolder
+        from somdst.model.folder import ModelFolder
 
         folder = ModelFolder.open(self.model).path
         files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())]

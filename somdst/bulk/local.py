@@ -22,10 +22,10 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any
 
 from somdst.bulk.annotating import BATCH, Annotated, Opener, annotate
-from somdst.cores import cores
-from somdst.dialogue import Dialogue
 from somdst.errors import ModelError
-from somdst.tracker import Tracker
+from somdst.memory.dialogue import Dialogue
+from somdst.model.runtime import cores
+from somdst.tracking.tracker import Tracker
 
 CORES_A_WORKER = 4
 """So many a predictor keeps busy before what Python does holds them up."""

@@ -17,11 +17,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from somdst.bulk.annotating import BATCH, Annotated, Opener, annotate, check_dialogue
-from somdst.bulk.files import Checked, Listener, Summary, check_file, to_bytes
-from somdst.corpora.files import parse_json, replacing
+from somdst.bulk.resumable import Checked, Listener, Summary, check_file, to_bytes
 from somdst.corpora.jsonlines import dialogue_from_json
-from somdst.dialogue import Dialogue
+from somdst.corpora.reading import parse_json
 from somdst.errors import CorpusError, InputError, ModelError
+from somdst.files import replacing
+from somdst.memory.dialogue import Dialogue
 
 if TYPE_CHECKING:
     import pyarrow as pa

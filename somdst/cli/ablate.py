@@ -16,14 +16,14 @@ import typer
 from somdst.cli import measuring
 from somdst.cli import train as training
 from somdst.errors import InputError
-from somdst.operations import OPERATION_SETS, Operation
+from somdst.memory.operations import OPERATION_SETS, Operation
 
 if TYPE_CHECKING:
-    from somdst.dialogue import Dialogue
     from somdst.evaluate.tables import Table
     from somdst.learn.settings import Settings
     from somdst.learn.training import Progress
-    from somdst.schema import Schema
+    from somdst.memory.dialogue import Dialogue
+    from somdst.memory.schema import Schema
 
 BUDGET = "budget.json"
 PROBE_STEPS = 40
@@ -103,7 +103,7 @@ def ablate(
 
 
 def _chosen_sets(text: str) -> list[str]:
-    from somdst.operations import OperationSet
+    from somdst.memory.operations import OperationSet
 
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
@@ -163,8 +163,8 @@ def _run(task: Task, name: str, out: Path) -> Result:
     """Train with one set, or go on, and measure its best model on the whole of dev."""
     from somdst.evaluate.metrics import measure
     from somdst.evaluate.run import run
-    from somdst.learn.predictor import TorchPredictor
     from somdst.learn.start import new_model
+    from somdst.learn.torch_predictor import TorchPredictor
     from somdst.learn.training import Trainer
 
     settings = task.settings.model_copy(update={"operation_set": name})
@@ -185,8 +185,8 @@ def _run(task: Task, name: str, out: Path) -> Result:
 
 def table(results: list[Result], schema: Schema) -> Table:
     """The paper's table of operation sets, with its figures beside ours where the slots are the same."""
+    from somdst.evaluate.paper_results import OPERATION_SETS as PUBLISHED
     from somdst.evaluate.paper_tables import PAPER, comparable
-    from somdst.evaluate.published import OPERATION_SETS as PUBLISHED
     from somdst.evaluate.tables import Cell, Table
 
     paper = comparable(schema)
@@ -209,8 +209,8 @@ def table(results: list[Result], schema: Schema) -> Table:
 
 
 def _to_json(results: list[Result], task: Task) -> dict[str, Any]:
+    from somdst.evaluate.paper_results import OPERATION_SETS as PUBLISHED
     from somdst.evaluate.paper_tables import comparable
-    from somdst.evaluate.published import OPERATION_SETS as PUBLISHED
 
     paper = comparable(task.schema)
     rows = [asdict(one) | ({"paper": PUBLISHED[one.operation_set]} if paper else {}) for one in results]

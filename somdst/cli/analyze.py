@@ -13,7 +13,7 @@ def analyze(
     model: measuring.ModelArgument,
     corpus: measuring.CorpusArgument,
     split: measuring.SplitOption = None,
-    engine: measuring.EngineOption = "onnx",
+    engine: measuring.EngineOption = "auto",
     precision: measuring.PrecisionOption = "int8",
     limit: measuring.LimitOption = None,
     batch_size: measuring.BatchOption = 256,

@@ -11,7 +11,7 @@ from somdst.cli import tracking
 from somdst.errors import InputError
 
 if TYPE_CHECKING:
-    from somdst.bulk.files import Checked, Summary
+    from somdst.bulk.resumable import Checked, Summary
 
 
 def annotate(
@@ -63,12 +63,12 @@ def annotate(
         options["listener"] = bar.listener()
         if engine == "ray":
             from somdst.bulk.on_ray import annotate_on_ray
-            from somdst.cores import cores
+            from somdst.model.runtime import cores
 
             options |= {"workers": workers or cores(), "address": address}
             summary = annotate_on_ray(source, target, opener, **options)
         else:
-            from somdst.bulk.files import annotate_file
+            from somdst.bulk.resumable import annotate_file
 
             summary = annotate_file(Path(source), Path(target), opener, workers=workers, **options)
     _report(summary, as_json=as_json)
@@ -111,7 +111,7 @@ class _Bar:
             self.progress.stop()
 
     def listener(self) -> Any:
-        from somdst.bulk.files import Listener
+        from somdst.bulk.resumable import Listener
 
         return Listener(start=self.start, turns=self.turns)
 

@@ -68,9 +68,9 @@ def _measure_data(corpus: str, schema: str | None, tokenizer: Path | None, *, re
     from somdst.bench.data import measure_encoding, measure_reading, turn_inputs
     from somdst.cli.data_parts import normalisation_for, notices, schema_for
     from somdst.cli.lengths import find_tokenizer
-    from somdst.config import ModelConfig
     from somdst.corpora import open_corpus
-    from somdst.encoding import Encoder
+    from somdst.model.config import ModelConfig
+    from somdst.model.encoding import Encoder
 
     opened = open_corpus(corpus)
     slots = schema_for(schema, [opened])

@@ -27,12 +27,12 @@ def bulk(
     from somdst.bench.bulk import WAYS, measure_bulk
     from somdst.bulk.annotating import Pretrained
     from somdst.cli.measuring import print_tables, rates_status
-    from somdst.cli.open_model import open_predictor
     from somdst.corpora import open_corpus
     from somdst.evaluate.tables import Table
+    from somdst.model.folder import ModelFolder
 
     dialogues = open_corpus(corpus).dialogues[:limit]
-    torch = open_predictor(model, engine="torch") if with_torch else None
+    torch = ModelFolder.open(model).predictor(engine="torch") if with_torch else None
     with rates_status(repeats * (len(WAYS) - (torch is None))) as show:
         rates = measure_bulk(Pretrained(model), dialogues, repeats=repeats, torch=torch, progress=show)
     alone = rates["one_at_a_time"]

@@ -22,7 +22,7 @@ def run(model: str, corpus: str | None, *, turns: int, rounds: int, as_json: boo
 
     from somdst.bench import footprint
     from somdst.bench.turns import every_slot, measure, predicting, torch_variants
-    from somdst.runtime import Runtime
+    from somdst.model.runtime import Runtime
 
     notices = Console(stderr=True)
     work = _work(corpus, turns)
@@ -71,7 +71,7 @@ def _work(corpus: str | None, turns: int) -> list[Work]:
     from somdst.bench.turns import work_of
 
     if corpus is None:
-        from somdst.examples import examples
+        from somdst.corpora.examples import examples
 
         return work_of([example.dialogue for example in examples().values()], most=turns)
     from somdst.corpora import open_corpus

@@ -9,15 +9,15 @@ import typer
 from somdst.cli import measuring
 
 if TYPE_CHECKING:
-    from somdst.config import ModelConfig
-    from somdst.folder import ModelFolder
+    from somdst.model.config import ModelConfig
+    from somdst.model.folder import ModelFolder
 
 
 def calibrate(
     model: measuring.ModelArgument,
     corpus: measuring.CorpusArgument,
     split: measuring.SplitOption = None,
-    engine: measuring.EngineOption = "onnx",
+    engine: measuring.EngineOption = "auto",
     precision: measuring.PrecisionOption = "int8",
     limit: measuring.LimitOption = None,
     batch_size: measuring.BatchOption = 256,
@@ -35,7 +35,7 @@ def calibrate(
     from somdst.evaluate.calibration import calibrate as fit
     from somdst.evaluate.calibration import calibrated_config, scored_changes
     from somdst.evaluate.run import run
-    from somdst.folder import ModelFolder
+    from somdst.model.folder import ModelFolder
 
     folder = ModelFolder.open(model)
     opened = measuring.open_both(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
@@ -54,7 +54,7 @@ def calibrate(
 
 
 def _write(folder: ModelFolder, config: ModelConfig) -> None:
-    from somdst.corpora.files import replacing
+    from somdst.files import replacing
 
     with replacing(folder.path / "config.json") as stream:
         stream.write(config.model_dump_json(indent=2).encode() + b"\n")

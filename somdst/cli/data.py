@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from somdst.cli.data_parts import Part
     from somdst.cli.data_tables import Column
     from somdst.cli.lengths import LengthCheck
-    from somdst.config import ModelConfig
     from somdst.corpora import Corpus
     from somdst.corpora.check import Source
-    from somdst.dialogue import Dialogue
-    from somdst.schema import Schema
+    from somdst.memory.dialogue import Dialogue
+    from somdst.memory.schema import Schema
+    from somdst.model.config import ModelConfig
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Corpora: statistics, conversion, checks.")
 
@@ -64,7 +64,7 @@ def stats(
 
 def _column(part: Part, schema: Schema) -> Column:
     from somdst.cli.data_tables import Column
-    from somdst.corpora.comparison import compare, is_multiwoz
+    from somdst.corpora.paper_counts import compare, is_multiwoz
     from somdst.corpora.statistics import count
 
     counted = count(part.corpus.dialogues, schema=schema)
@@ -159,9 +159,9 @@ def check(
 
     from somdst.cli.data_parts import normalisation_for
     from somdst.cli.data_tables import show_report
-    from somdst.config import ModelConfig
     from somdst.corpora.check import check as look_through
-    from somdst.operations import OperationSet
+    from somdst.memory.operations import OperationSet
+    from somdst.model.config import ModelConfig
 
     operation_set = OperationSet.named(operations)
     sources, slots = _to_check(corpus, split, schema)
@@ -195,7 +195,7 @@ def _to_check(corpus: str, split: SplitName | None, schema: str | None) -> tuple
 def _length_check(tokenizer: Path | None, schema: Schema, config: ModelConfig) -> LengthCheck | None:
     from somdst.cli.data_parts import notices
     from somdst.cli.lengths import LengthCheck, find_tokenizer
-    from somdst.encoding import Encoder
+    from somdst.model.encoding import Encoder
 
     found = find_tokenizer(tokenizer)
     if found is None:

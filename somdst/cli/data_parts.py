@@ -9,16 +9,16 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.markup import escape
 
-from somdst.config import Normalisation
 from somdst.corpora import Corpus, Split, open_corpus
 from somdst.corpora.check import Source
-from somdst.corpora.comparison import is_multiwoz, split_in
-from somdst.corpora.files import base_name
 from somdst.corpora.findings import Place
 from somdst.corpora.jsonlines import read_lines
+from somdst.corpora.paper_counts import is_multiwoz, split_in
 from somdst.corpora.statistics import schema_of
 from somdst.errors import CorpusError, SchemaError
-from somdst.schema import Schema
+from somdst.files import base_name
+from somdst.memory.schema import Schema
+from somdst.model.config import Normalisation
 
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 

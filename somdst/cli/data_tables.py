@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from somdst.corpora.comparison import Figure
 from somdst.corpora.findings import Report, Severity
+from somdst.corpora.paper_counts import Figure
 from somdst.corpora.statistics import Statistics
 
 MARKS = {True: "[green]=[/]", False: "[bold red]≠[/]"}

@@ -25,7 +25,7 @@ def demo(
 
     Example: `somdst demo weekend`
     """
-    from somdst.examples import example, examples
+    from somdst.corpora.examples import example, examples
 
     if list_all:
         _list(as_json=as_json)
@@ -44,7 +44,7 @@ def demo(
 
 
 def _list(*, as_json: bool) -> None:
-    from somdst.examples import examples
+    from somdst.corpora.examples import examples
 
     if as_json:
         found = [{"name": name, "title": item.title, "about": item.about} for name, item in examples().items()]

@@ -44,7 +44,7 @@ def evaluate(
             help="Do not make writes less probable than this, as a tracker does that holds them back.",
         ),
     ] = 0.0,
-    engine: measuring.EngineOption = "onnx",
+    engine: measuring.EngineOption = "auto",
     precision: measuring.PrecisionOption = "int8",
     limit: measuring.LimitOption = None,
     batch_size: measuring.BatchOption = 256,

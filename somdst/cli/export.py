@@ -12,9 +12,9 @@ import typer
 from somdst.errors import InputError, ModelError
 
 if TYPE_CHECKING:
-    from somdst.dialogue import Dialogue
     from somdst.evaluate.agreement import Agreement
-    from somdst.folder import ModelFolder
+    from somdst.memory.dialogue import Dialogue
+    from somdst.model.folder import ModelFolder
 
 WORST = 0.5
 """Points of joint goal accuracy that int8 may cost."""
@@ -41,8 +41,8 @@ def export(
     from somdst.cli.train import require_torch
 
     require_torch()
-    from somdst.folder import ModelFolder
     from somdst.learn.export import export as write
+    from somdst.model.folder import ModelFolder
 
     folder = ModelFolder.open(model)
     dialogues = _dialogues(check, limit)
@@ -79,9 +79,9 @@ def _compare(
     from rich.progress import track
 
     from somdst.evaluate.agreement import agreement
-    from somdst.folder import ModelFolder
-    from somdst.learn.predictor import TorchPredictor
-    from somdst.runtime import Runtime
+    from somdst.learn.torch_predictor import TorchPredictor
+    from somdst.model.folder import ModelFolder
+    from somdst.model.runtime import Runtime
 
     folder.link_text(draft)
     torch = TorchPredictor.open(folder.path)

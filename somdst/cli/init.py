@@ -30,7 +30,7 @@ def init(
     if there or (folder.exists() and not folder.is_dir()):
         what = f"has a {there[0]} already" if there else "is a file"
         raise InputError(f"{folder} {what}: name another folder.")
-    starter = resources.files("somdst") / "starter"
+    starter = resources.files("somdst") / "cli" / "starter"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:

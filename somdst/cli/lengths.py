@@ -11,10 +11,10 @@ from tokenizers import Tokenizer
 
 from somdst.corpora.check import Problem
 from somdst.corpora.findings import Kind
-from somdst.encoding import Encoder, Encoding
 from somdst.errors import InputError, ModelError
-from somdst.prediction import TurnInput
-from somdst.state import Value
+from somdst.memory.state import Value
+from somdst.model.encoding import Encoder, Encoding
+from somdst.model.prediction import TurnInput
 
 
 class LengthCheck:

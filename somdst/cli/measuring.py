@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from somdst.cli import tracking
-from somdst.dialogue import Dialogue
 from somdst.errors import CorpusError, InputError
-from somdst.prediction import Predictor
+from somdst.memory.dialogue import Dialogue
+from somdst.model.prediction import Predictor
 
 if TYPE_CHECKING:
     from somdst.corpora import Corpus, Split
@@ -32,7 +32,7 @@ SplitOption = Annotated[
 LimitOption = Annotated[
     int | None, typer.Option("--limit", min=1, help="Only the first dialogues, this many.", show_default=False)
 ]
-EngineOption = Annotated[str, typer.Option("--engine", help="onnx, or torch for the weights that training made.")]
+EngineOption = Annotated[str, typer.Option("--engine", help="onnx, torch, or auto: onnx if exported, else torch.")]
 PrecisionOption = Annotated[str, typer.Option("--precision", help="Of the onnx engine: int8 or float32.")]
 BatchOption = Annotated[int, typer.Option("--batch-size", min=1, help="Dialogues that run side by side.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")]
@@ -69,12 +69,12 @@ class Opened:
 
 def open_both(model: str, corpus: str, *, split: str | None, limit: int | None, engine: str, precision: str) -> Opened:
     """The corpus first, because it is read faster; slots that the model does not track are named on stderr."""
-    from somdst.cli import open_model
-    from somdst.evaluate.run import check_fit, outside_schema
+    from somdst.corpora.corpus import check_fit, outside_schema
+    from somdst.model import folder
 
     read, name = _open_part(corpus, split)
     dialogues = read.dialogues[:limit]
-    predictor = open_model.open_predictor(model, engine=engine, precision=precision)
+    predictor = folder.open_predictor(model, engine=engine, precision=precision)
     check_fit(dialogues, predictor.schema)
     if outside := outside_schema(dialogues, predictor.schema):
         named = ", ".join(f"{slot} ({turns} turns)" for slot, turns in list(outside.items())[:5])

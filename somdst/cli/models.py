@@ -11,7 +11,7 @@ import typer
 from somdst.cli import tracking
 
 if TYPE_CHECKING:
-    from somdst.folder import ModelFolder
+    from somdst.model.folder import ModelFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def models(
     Example: `somdst models runs`
     """
     from somdst.errors import InputError, ModelError
-    from somdst.folder import DEFAULT, ModelFolder, shipped_path
+    from somdst.model.folder import DEFAULT, ModelFolder, shipped_path
 
     for folder in folders or ():
         if not folder.is_dir():

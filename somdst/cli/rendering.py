@@ -18,11 +18,11 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from somdst.audit import SlotEvent
-from somdst.dialogue import Turn
-from somdst.log import Change, Entry, Pending, Refused, Snapshot
-from somdst.schema import Schema
-from somdst.state import DONTCARE, Value
+from somdst.memory.dialogue import Turn
+from somdst.memory.schema import Schema
+from somdst.memory.state import DONTCARE, Value
+from somdst.tracking.audit import SlotEvent
+from somdst.tracking.log import Change, Entry, Pending, Refused, Snapshot
 
 SIGNS = {"new": "+", "changed": "~", "deleted": "-", "dontcare": "*", "kept": "="}
 STYLES = {"new": "green", "changed": "yellow", "deleted": "red", "dontcare": "cyan", "kept": "blue"}

@@ -20,7 +20,7 @@ def report(
         typer.Option("--run", help="The training run's folder, for the learning curve.", show_default=False),
     ] = None,
     perturb: Annotated[bool, typer.Option(help="Also measure text as people type it: seven more runs.")] = True,
-    engine: measuring.EngineOption = "onnx",
+    engine: measuring.EngineOption = "auto",
     precision: measuring.PrecisionOption = "int8",
     limit: measuring.LimitOption = None,
     batch_size: measuring.BatchOption = 256,

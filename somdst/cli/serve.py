@@ -12,8 +12,8 @@ import typer
 from somdst.errors import InputError
 
 if TYPE_CHECKING:
-    from somdst.service.settings import Settings
-    from somdst.tracker import Tracker
+    from somdst.service.configuration import Settings
+    from somdst.tracking.tracker import Tracker
 
 
 def serve(
@@ -48,11 +48,11 @@ def serve(
 
     Example: `somdst serve --port 8000`, then open http://127.0.0.1:8000.
     """
+    from somdst.service.api_keys import load_keys
     from somdst.service.app import create_app, describe
-    from somdst.service.keys import load_keys
+    from somdst.service.configuration import Settings
     from somdst.service.server import bind
     from somdst.service.server import serve as run
-    from somdst.service.settings import Settings
 
     if openapi:
         typer.echo(openapi_text(describe()), nl=False)
@@ -72,7 +72,7 @@ def serve(
     )
 
     def open_tracker(path_or_name: str) -> Tracker:
-        from somdst.tracker import Tracker
+        from somdst.tracking.tracker import Tracker
 
         return Tracker.from_pretrained(path_or_name, schema=schema, threshold=threshold, threads=threads)
 

@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from somdst.cli import rendering
-from somdst.conversation import Result
 from somdst.errors import InputError, SomdstError, did_you_mean
-from somdst.log import Entry
-from somdst.tracker import Tracker
+from somdst.tracking.conversation import Result
+from somdst.tracking.log import Entry
+from somdst.tracking.tracker import Tracker
 
 HINT = "/system TEXT   /undo   /correct SLOT VALUE   /why SLOT   /help   /quit"
 

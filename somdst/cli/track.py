@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from somdst.cli.session import Session
-    from somdst.dialogue import Dialogue
-    from somdst.tracker import Tracker
+    from somdst.memory.dialogue import Dialogue
+    from somdst.tracking.tracker import Tracker
 
 
 def track(

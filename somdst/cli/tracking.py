@@ -13,8 +13,8 @@ import typer
 from somdst.errors import CorpusError
 
 if TYPE_CHECKING:
-    from somdst.dialogue import Dialogue
-    from somdst.tracker import Tracker
+    from somdst.memory.dialogue import Dialogue
+    from somdst.tracking.tracker import Tracker
 
 ModelOption = Annotated[
     str, typer.Option("--model", "-m", help="A model's folder, or `default` for the one that is built in.")
@@ -46,7 +46,7 @@ def open_tracker(
     precision: str = "int8",
     threads: int | None = None,
 ) -> Tracker:
-    from somdst.tracker import Tracker
+    from somdst.tracking.tracker import Tracker
 
     return Tracker.from_pretrained(model, schema=schema, threshold=threshold, precision=precision, threads=threads)
 
@@ -84,7 +84,7 @@ def read_input(path: str) -> list[Dialogue]:
 def _read(path: str) -> str:
     if path == "-":
         return sys.stdin.buffer.read().decode("utf-8", "replace") if hasattr(sys.stdin, "buffer") else sys.stdin.read()
-    from somdst.corpora.files import reading
+    from somdst.corpora.reading import reading
 
     try:
         with reading(Path(path)) as stream:
@@ -95,8 +95,8 @@ def _read(path: str) -> str:
 
 def _from_json(text: str, where: str) -> list[Dialogue]:
     from somdst.bulk.annotating import check_dialogue
-    from somdst.corpora.files import parse_json
     from somdst.corpora.jsonlines import dialogue_from_json
+    from somdst.corpora.reading import parse_json
 
     try:
         whole = json.loads(text)
@@ -120,7 +120,7 @@ def _from_json(text: str, where: str) -> list[Dialogue]:
 
 def _from_lines(text: str) -> Dialogue:
     from somdst.bulk.annotating import check_dialogue
-    from somdst.dialogue import Dialogue, Turn
+    from somdst.memory.dialogue import Dialogue, Turn
 
     turns: list[Turn] = []
     system = ""

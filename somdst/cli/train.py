@@ -15,12 +15,12 @@ import typer
 from somdst.errors import CorpusError, InputError, ModelError, did_you_mean
 
 if TYPE_CHECKING:
-    from somdst.dialogue import Dialogue
     from somdst.learn.settings import Settings
     from somdst.learn.training import Progress
-    from somdst.prediction import Predictor
-    from somdst.schema import Schema
-    from somdst.state import State
+    from somdst.memory.dialogue import Dialogue
+    from somdst.memory.schema import Schema
+    from somdst.memory.state import State
+    from somdst.model.prediction import Predictor
 
 
 CorpusArgument = Annotated[
@@ -175,7 +175,7 @@ def _has_parts(corpus: str) -> bool:
 def _check_slots(dialogues: tuple[Dialogue, ...], schema: Schema, *, skip_unknown: bool) -> None:
     """Where somebody wrote a schema, a slot outside it may be misspelled, and would never be learned: say so, unless
     such slots are to be left out. MultiWOZ itself labels hospitals, which the paper's thirty slots leave out."""
-    from somdst.evaluate.run import check_fit, outside_schema
+    from somdst.corpora.corpus import check_fit, outside_schema
 
     check_fit(dialogues, schema)
     for slot, turns in outside_schema(dialogues, schema).items():
@@ -192,7 +192,7 @@ def with_text_rules(settings: Settings, schema: Schema, start_from: str | Path |
     """Unless they were chosen, the text rules are those of the model to go on from where it knows the same slots, the
     preset's for MultiWOZ, and lowercase for all else: others would take the hyphens out of other people's values."""
     from somdst.cli.data_parts import normalisation_for
-    from somdst.folder import ModelFolder
+    from somdst.model.folder import ModelFolder
 
     if settings.is_chosen("normalisation"):
         return settings
@@ -205,8 +205,8 @@ def with_text_rules(settings: Settings, schema: Schema, start_from: str | Path |
 
 
 def _model(settings: Settings, task: Task, start_from: str | Path | None) -> Any:
-    from somdst.folder import ModelFolder
     from somdst.learn.start import from_model, new_model
+    from somdst.model.folder import ModelFolder
 
     if start_from:
         return from_model(ModelFolder.open(start_from), settings, task.schema)

@@ -44,9 +44,9 @@ def _collect_mistakes(model: Path, task: Task, path: Path) -> None:
     from somdst.cli.measuring import turns_progress
     from somdst.evaluate.run import run
     from somdst.evaluate.saved import Saved, save
-    from somdst.folder import ModelFolder
     from somdst.learn.export import export
-    from somdst.runtime import Runtime
+    from somdst.model.folder import ModelFolder
+    from somdst.model.runtime import Runtime
 
     export(ModelFolder.open(model), ("int8",))
     runtime = Runtime.open(model)
@@ -57,7 +57,7 @@ def _collect_mistakes(model: Path, task: Task, path: Path) -> None:
 
 def _describe(model: Path, command: str) -> None:
     """How the model was made, for its card."""
-    from somdst.learn.checkpoints import write_whole
+    from somdst.files import write_text
     from somdst.learn.recipe import RUNS
 
     lines = [
@@ -67,4 +67,4 @@ def _describe(model: Path, command: str) -> None:
         "",
         *(f"{number}. `{run.name}`: {run}" for number, run in enumerate(RUNS, start=1)),
     ]
-    write_whole(model / "recipe.md", lambda stream: stream.write(("\n".join(lines) + "\n").encode()))
+    write_text(model / "recipe.md", "\n".join(lines) + "\n")

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from somdst.config import Normalisation
 from somdst.corpora.corpus import Dropped
 from somdst.corpora.findings import Finding, Kind, Place, Report
-from somdst.corpora.normalisation import normalise
 from somdst.corpora.spelling import two_spellings
-from somdst.dialogue import Dialogue, Turn
 from somdst.errors import CorpusError, did_you_mean
-from somdst.operations import FOUR, OperationSet
-from somdst.prediction import TurnInput
-from somdst.schema import Schema
-from somdst.state import DONTCARE, State, Value
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import FOUR, OperationSet
+from somdst.memory.schema import Schema
+from somdst.memory.state import DONTCARE, State, Value
+from somdst.model.config import Normalisation
+from somdst.model.prediction import TurnInput
+from somdst.model.text import normalise
 
 NULL_WORDS = frozenset({"none", "null", "nil", "n/a", "na", "unknown", "not mentioned", "not given", "?", "-"})
 ANY_WORDS = frozenset({"dont care", "don't care", "do not care", "doesn't matter", "any", "anything", "no preference"})

@@ -9,7 +9,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from somdst.corpora.files import DAMAGED, parse_json
+from somdst.corpora.reading import DAMAGED, parse_json
 from somdst.errors import CorpusError
 
 MAX_DEPTH = 3

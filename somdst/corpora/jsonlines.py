@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
-from somdst.corpora.files import parse_json, reading, replacing
-from somdst.dialogue import Dialogue, Turn
+from somdst.corpora.reading import parse_json, reading
 from somdst.errors import CorpusError, StateError
-from somdst.state import State
+from somdst.files import replacing
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.state import State
 
 FORMAT: Final = "JSON lines"
 MAX_LINE: Final = 4 * 2**20

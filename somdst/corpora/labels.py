@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from somdst.corpora.normalisation import normalise
-from somdst.schema import Slot
-from somdst.state import DONTCARE, Value
+from somdst.memory.schema import Slot
+from somdst.memory.state import DONTCARE, Value
+from somdst.model.text import normalise
 
 DONTCARE_WORDS: Final = frozenset({"dontcare", "dont care", "don't care", "do not care"})
 NULL_WORDS: Final = frozenset({"", "none", "not mentioned"})

@@ -13,14 +13,14 @@ from itertools import pairwise
 from typing import Any, Final
 
 from somdst.corpora.corpus import Corpus, Dropped, Split
-from somdst.corpora.files import fields, items, text
 from somdst.corpora.folders import Folder
 from somdst.corpora.labels import DONTCARE_WORDS, NULL_WORDS, clean
-from somdst.corpora.normalisation import normalise
-from somdst.dialogue import Dialogue, Turn
+from somdst.corpora.reading import fields, items, text
 from somdst.errors import CorpusError
-from somdst.schema import Schema, Slot
-from somdst.state import State, Value
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import State, Value
+from somdst.model.text import normalise
 
 FORMAT: Final = "MultiWOZ 2.0/2.1"
 DOMAINS: Final = ("taxi", "restaurant", "hospital", "hotel", "attraction", "train", "police")

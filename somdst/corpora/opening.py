@@ -7,10 +7,11 @@ from typing import Final
 
 from somdst.corpora import jsonlines, multiwoz, schema_guided, woz
 from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Split
-from somdst.corpora.files import base_name, load_json
 from somdst.corpora.folders import Folder
+from somdst.corpora.reading import load_json
 from somdst.corpora.synthetic import synthetic_named
 from somdst.errors import CorpusError
+from somdst.files import base_name
 
 EXPECTED: Final = (
     "JSON lines (.jsonl), MultiWOZ 2.0/2.1 (data.json), MultiWOZ 2.2 or SGD (dialogues_*.json with schema.json) "

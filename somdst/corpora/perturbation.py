@@ -22,8 +22,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, get_args
 
-from somdst.dialogue import Dialogue
 from somdst.errors import InputError, did_you_mean
+from somdst.memory.dialogue import Dialogue
 
 Kind = Literal["lowercase", "typos", "chat", "times", "numbers", "change-of-mind", "vowels"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

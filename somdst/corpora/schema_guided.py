@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from somdst.corpora import multiwoz
 from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Dropped, Split
-from somdst.corpora.files import fields, items, load_json, text
 from somdst.corpora.folders import Folder
 from somdst.corpora.labels import clean
-from somdst.corpora.normalisation import normalise
-from somdst.dialogue import Dialogue, Turn
+from somdst.corpora.reading import fields, items, load_json, text
 from somdst.errors import CorpusError, SomdstError
-from somdst.schema import Schema, Slot
-from somdst.state import DONTCARE, State, Value
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import DONTCARE, State, Value
+from somdst.model.text import normalise
 
 DIALOGUES: Final = "dialogues_*.json"
 SCHEMA: Final = "schema.json"

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from somdst.dialogue import Dialogue
-from somdst.operations import FOUR, Operation, OperationSet
-from somdst.schema import Schema, Slot
-from somdst.state import State
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.operations import FOUR, Operation, OperationSet
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from random import Random
 from typing import Final
 
 from somdst.corpora.corpus import Corpus, Split
-from somdst.dialogue import Dialogue, Turn
 from somdst.errors import CorpusError
-from somdst.schema import Schema, Slot
-from somdst.state import DONTCARE, State, Value
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import DONTCARE, State, Value
 
 AREAS = ("north", "south", "east", "west", "centre", "old town")
 FOODS = ("italian", "thai", "vegan", "tex-mex", "indian", "greek", "middle-eastern", "french")

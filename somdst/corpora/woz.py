@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Dropped, Split
-from somdst.corpora.files import fields, items, text
 from somdst.corpora.folders import Folder
 from somdst.corpora.labels import clean
-from somdst.dialogue import Dialogue, Turn
+from somdst.corpora.reading import fields, items, text
 from somdst.errors import CorpusError
-from somdst.schema import Schema, Slot
-from somdst.state import State, Value
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import State, Value
 
 FORMAT: Final = "WOZ 2.0"
 FILES: Final = "woz_*_en.json"

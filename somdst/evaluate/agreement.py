@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from somdst.dialogue import Dialogue
 from somdst.evaluate.metrics import joint_goal_accuracy
 from somdst.evaluate.run import Oracles, run
-from somdst.operations import Operation
-from somdst.prediction import Predictor
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.operations import Operation
+from somdst.model.prediction import Predictor
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from somdst.dialogue import Dialogue
 from somdst.evaluate.calibration import Calibration, calibrate, scored_changes
 from somdst.evaluate.efficiency import Batching, Efficiency, measure_batching, measure_efficiency
 from somdst.evaluate.error_analysis import COMBINATIONS, ErrorAnalysis, analyse_errors
 from somdst.evaluate.metrics import Metrics, measure
 from somdst.evaluate.run import DialogueRun, run
-from somdst.prediction import Predictor
+from somdst.memory.dialogue import Dialogue
+from somdst.model.prediction import Predictor
 
 
 @dataclass(frozen=True, slots=True)

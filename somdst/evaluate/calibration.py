@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from math import exp, isfinite, log1p
 from typing import Any
 
-from somdst.certainty import logit, soften
-from somdst.config import ModelConfig
 from somdst.evaluate.run import DialogueRun
-from somdst.operations import Operation
+from somdst.memory.operations import Operation
+from somdst.model.config import ModelConfig
+from somdst.model.prediction import logit, soften
 
 
 @dataclass(frozen=True, slots=True)

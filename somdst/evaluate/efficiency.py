@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, TypeVar
 
-from somdst.dialogue import Dialogue, Turn
 from somdst.evaluate.metrics import Spread
 from somdst.evaluate.run import DialogueRun, TurnRun, run
-from somdst.operations import Operation
-from somdst.prediction import Predictor, TurnInput
-from somdst.schema import Schema
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import Operation
+from somdst.memory.schema import Schema
+from somdst.model.prediction import Predictor, TurnInput
 
 Item = TypeVar("Item")
 REGIMES = ("ours", "every-non-null", "every")

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from somdst.dialogue import Dialogue
 from somdst.evaluate.metrics import joint_goal_accuracy
 from somdst.evaluate.run import ORACLES, DialogueRun, Oracles, run
-from somdst.prediction import Predictor
+from somdst.memory.dialogue import Dialogue
+from somdst.model.prediction import Predictor
 
 COMBINATIONS: tuple[Oracles, ...] = tuple(
     frozenset(chosen) for size in range(len(ORACLES) + 1) for chosen in combinations(ORACLES, size)

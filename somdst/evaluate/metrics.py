@@ -14,9 +14,9 @@ from typing import Any
 
 from somdst.errors import CorpusError
 from somdst.evaluate.run import DialogueRun, TurnRun
-from somdst.operations import Operation, OperationSet
-from somdst.schema import Schema
-from somdst.state import State
+from somdst.memory.operations import Operation, OperationSet
+from somdst.memory.schema import Schema
+from somdst.memory.state import State
 
 
 @dataclass(frozen=True, slots=True)

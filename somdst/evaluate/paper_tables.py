@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from somdst.evaluate import published
+from somdst.evaluate import paper_results as published
 from somdst.evaluate.calibration import Calibration
 from somdst.evaluate.efficiency import Batching, Efficiency, Regime
 from somdst.evaluate.error_analysis import ErrorAnalysis, ErrorGroup
 from somdst.evaluate.metrics import Metrics, Spread
 from somdst.evaluate.perturbed import Perturbed
 from somdst.evaluate.tables import Cell, Table
-from somdst.operations import Operation
-from somdst.schema import Schema
+from somdst.memory.operations import Operation
+from somdst.memory.schema import Schema
 
 PAPER = "The paper's figures are for MultiWOZ 2.1, test set, SOM-DST with BERT-base."
 

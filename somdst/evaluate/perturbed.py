@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from somdst.corpora.perturbation import Kind, perturb_all
-from somdst.dialogue import Dialogue
 from somdst.evaluate.metrics import Metrics, measure
 from somdst.evaluate.run import Oracles, run
-from somdst.prediction import Predictor
+from somdst.memory.dialogue import Dialogue
+from somdst.model.prediction import Predictor
 
 
 @dataclass(frozen=True, slots=True)

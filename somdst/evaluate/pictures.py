@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from somdst.evaluate import published, svg
+from somdst.evaluate import paper_results as published
+from somdst.evaluate import svg
 from somdst.evaluate.calibration import Calibration
 from somdst.evaluate.learning_curve import LearningCurve
 from somdst.evaluate.metrics import Metrics

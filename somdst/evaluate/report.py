@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from somdst.errors import InputError
-from somdst.evaluate import paper_tables, pictures, published
+from somdst.evaluate import paper_results as published
+from somdst.evaluate import paper_tables, pictures
 from somdst.evaluate.analysis import Analysis
+from somdst.evaluate.html import Section, Tile, column, grid, page, picture
 from somdst.evaluate.learning_curve import LearningCurve
-from somdst.evaluate.page import Section, Tile, column, grid, page, picture
 from somdst.evaluate.perturbed import Perturbed
 from somdst.evaluate.samples import choose_samples, sample_html, sample_markdown
 from somdst.evaluate.tables import Table

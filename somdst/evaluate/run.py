@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from somdst.dialogue import Dialogue, Turn
 from somdst.errors import CorpusError, InputError, did_you_mean
-from somdst.operations import Operation, OperationSet
-from somdst.prediction import Prediction, Predictor, SlotPrediction, TurnInput, apply_prediction
-from somdst.schema import Schema
-from somdst.state import State
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import Operation, OperationSet
+from somdst.memory.schema import Schema
+from somdst.memory.state import State
+from somdst.model.prediction import Prediction, Predictor, SlotPrediction, TurnInput, apply_prediction
 
 Oracle = Literal["state", "operations", "values"]
 Oracles = frozenset[Oracle]
@@ -91,29 +91,6 @@ def run(
             progress(len(active))
         active = [walk for walk in active if not walk.ended]
     return [DialogueRun(walk.dialogue.id, tuple(walk.done)) for walk in walks]
-
-
-def outside_schema(dialogues: Iterable[Dialogue], schema: Schema) -> dict[str, int]:
-    """The labelled slots that the schema lacks, with the number of turns that have them; `run` does not count them."""
-    outside: dict[str, int] = {}
-    for dialogue in dialogues:
-        for turn in dialogue.turns:
-            for slot in turn.state or ():
-                if slot not in schema:
-                    outside[slot] = outside.get(slot, 0) + 1
-    return dict(sorted(outside.items()))
-
-
-def check_fit(dialogues: Sequence[Dialogue], schema: Schema) -> None:
-    """Refuse a corpus that cannot measure the schema at all: no labels, or only slots that the schema lacks."""
-    slots = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
-    if not dialogues or not slots:
-        raise CorpusError("The corpus has no labelled turn to measure with: give one whose turns have states.")
-    if not any(slot in schema for slot in slots):
-        raise CorpusError(
-            f"The corpus labels {', '.join(sorted(slots)[:3])} and so on, the model tracks "
-            f"{', '.join(schema.slots[:3])} and so on, and no slot is in both: use a model trained for these slots."
-        )
 
 
 @dataclass(slots=True)

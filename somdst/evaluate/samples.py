@@ -11,7 +11,7 @@ from html import escape
 from typing import Literal
 
 from somdst.evaluate.run import DialogueRun, TurnRun
-from somdst.prediction import Evidence
+from somdst.model.prediction import Evidence
 
 PAPER_SAMPLES = ("MUL2499", "PMUL3748")
 """The dialogues of the paper's figures; in the test set of MultiWOZ."""

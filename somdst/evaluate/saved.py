@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from somdst.corpora.files import parse_json, reading, replacing
-from somdst.dialogue import Turn
+from somdst.corpora.reading import parse_json, reading
 from somdst.errors import CorpusError, SomdstError
 from somdst.evaluate.run import DialogueRun, TurnRun
-from somdst.operations import Operation, OperationSet
-from somdst.prediction import Prediction, SlotPrediction
-from somdst.schema import Schema
-from somdst.state import State, value_from_json, value_to_json
+from somdst.files import replacing
+from somdst.memory.dialogue import Turn
+from somdst.memory.operations import Operation, OperationSet
+from somdst.memory.schema import Schema
+from somdst.memory.state import State, value_from_json, value_to_json
+from somdst.model.prediction import Prediction, SlotPrediction
 
 VERSION = 1
 

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 import torch
 
 from somdst.corpora.perturbation import TRAINED, perturb
-from somdst.dialogue import Dialogue, Turn
-from somdst.encoding import Encoder, Encoding, drop_words, shuffled_order
 from somdst.learn.model import Batch, ValueTargets
 from somdst.learn.settings import Settings
 from somdst.learn.wrong_states import ValuePool, corrupt, repairable
-from somdst.operations import Derived, OperationSet
-from somdst.prediction import TurnInput
-from somdst.predictor import pad
-from somdst.schema import Schema
-from somdst.state import State
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import Derived, OperationSet
+from somdst.memory.schema import Schema
+from somdst.memory.state import State
+from somdst.model.encoding import Encoder, Encoding, drop_words, shuffled_order
+from somdst.model.prediction import TurnInput
+from somdst.model.predictor import pad
 
 CHUNK = 64
 """Batches that are sorted by length together."""

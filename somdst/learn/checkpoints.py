@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from somdst.encoding import Encoder
-from somdst.errors import ModelError
-from somdst.folder import EMBEDDINGS, ModelFolder
-from somdst.learn.embeddings import quantise_rows, with_embeddings, without_embeddings
+from somdst.errors import FileError, ModelError
+from somdst.files import reason, replacing, write_text
 from somdst.learn.encoders import encoder_from_config
 from somdst.learn.model import SomDst
-from somdst.learn.predictor import model_options
-from somdst.lexicon import FILE as LEXICON
-from somdst.lexicon import Lexicon
+from somdst.learn.quantisation import quantise_rows, with_embeddings, without_embeddings
+from somdst.learn.torch_predictor import model_options
+from somdst.model.encoding import Encoder
+from somdst.model.folder import EMBEDDINGS, ModelFolder
+from somdst.model.values import FILE as LEXICON
+from somdst.model.values import Lexicon
 
 WEIGHTS = "model.safetensors"
 ENCODER = "encoder.json"
@@ -34,24 +34,9 @@ CHECKPOINT = "checkpoint.pt"
 PREVIOUS = "checkpoint.previous.pt"
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write to a file beside it, flush it to the disk, and only then take its name."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
-    except (OSError, RuntimeError) as error:  # torch.save says RuntimeError where the disk is full
-        raise ModelError(f"Cannot write {path}: {_reason(error)}. What was there before is intact.") from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
 def remove_drafts(folder: Path) -> None:
     """Remove what a killed process left half written."""
-    for draft in (*folder.glob(f".*{CHECKPOINT}.*"), *folder.glob(f".{WEIGHTS}.*"), folder / f"next.{CHECKPOINT}"):
+    for draft in (*folder.glob(f".*-*{CHECKPOINT}"), *folder.glob(f".*-{WEIGHTS}"), folder / f"next.{CHECKPOINT}"):
         draft.unlink(missing_ok=True)
 
 
@@ -77,7 +62,8 @@ def save_model(
     weights = {
         name: tensor.detach().to(dtype or tensor.dtype).contiguous() for name, tensor in model.state_dict().items()
     }
-    write_whole(path / WEIGHTS, lambda stream: stream.write(to_safetensors(weights)))
+    with replacing(path / WEIGHTS) as stream:
+        stream.write(to_safetensors(weights))
     for graph in path.glob("*.onnx"):  # of the weights before; a full disk keeps both
         graph.unlink()
     shape = model.operation_predictor.encoder.config.to_diff_dict()
@@ -92,7 +78,7 @@ def save_model(
     if metrics is not None:
         files["metrics.json"] = json.dumps(metrics, indent=2)
     for name, text in files.items():
-        write_whole(path / name, lambda stream, text=text: stream.write(text.encode() + b"\n"))  # type: ignore[misc]
+        write_text(path / name, text + "\n")
 
 
 def share_embeddings(path: Path) -> None:
@@ -100,8 +86,10 @@ def share_embeddings(path: Path) -> None:
     weights = load_file(path / WEIGHTS)
     (name,) = (name for name in weights if name.endswith("word_embeddings.weight"))
     rows, _ = quantise_rows(weights[name].float().numpy())
-    write_whole(path / EMBEDDINGS, lambda stream: stream.write(rows.tobytes()))
-    write_whole(path / WEIGHTS, lambda stream: stream.write(to_safetensors(without_embeddings(weights, name))))
+    with replacing(path / EMBEDDINGS) as stream:
+        stream.write(rows.tobytes())
+    with replacing(path / WEIGHTS) as stream:
+        stream.write(to_safetensors(without_embeddings(weights, name)))
 
 
 def read_weights(folder: ModelFolder) -> dict[str, Tensor]:
@@ -109,7 +97,7 @@ def read_weights(folder: ModelFolder) -> dict[str, Tensor]:
     try:
         return with_embeddings({name: tensor.float() for name, tensor in load_file(file).items()}, folder.path)
     except Exception as error:
-        raise ModelError(f"{file} is damaged ({_reason(error)}): fetch or train the model anew.") from error
+        raise ModelError(f"{file} is damaged ({reason(error)}): fetch or train the model anew.") from error
 
 
 def empty_model(
@@ -122,7 +110,7 @@ def empty_model(
         shape = json.loads(file.read_text(encoding="utf-8"))
         return SomDst(encoder_from_config({**shape, **dropouts}), model_options(encoder, dropout=dropout))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{file} does not describe an encoder ({_reason(error)}): fetch the model anew.") from error
+        raise ModelError(f"{file} does not describe an encoder ({reason(error)}): fetch the model anew.") from error
 
 
 def load_model(folder: ModelFolder, encoder: Encoder) -> SomDst:
@@ -146,7 +134,11 @@ def save_checkpoint(run: Path, content: Mapping[str, Any]) -> None:
     """Write a run's checkpoint; the one before it stays until the new one is whole."""
     path = run / CHECKPOINT
     draft = run / f"next.{CHECKPOINT}"
-    write_whole(draft, lambda stream: torch.save(dict(content), stream))
+    try:
+        with replacing(draft) as stream:
+            torch.save(dict(content), stream)
+    except RuntimeError as error:  # what torch.save raises where the disk is full
+        raise FileError(f"Cannot write {path}: {reason(error)}. What was there before is intact.") from error
     if path.exists():
         path.replace(run / PREVIOUS)
     draft.replace(path)
@@ -166,12 +158,4 @@ def load_checkpoint(run: Path) -> dict[str, Any] | None:
         other = run / PREVIOUS
         before = other.exists() and other != path
         hint = f"rename {other.name} to {path.name} to go on from the one before" if before else "start anew"
-        raise ModelError(f"The checkpoint {path} is damaged ({_reason(error)}): {hint}.") from error
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error.__context__, OSError):  # torch hides the system's own reason behind one of its own
-        return _reason(error.__context__)
-    return " ".join(str(error).split())[:160] or type(error).__name__
+        raise ModelError(f"The checkpoint {path} is damaged ({reason(error)}): {hint}.") from error

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import onnx
 
-from somdst.folder import EMBEDDINGS, ModelFolder
-from somdst.learn.checkpoints import load_model, write_whole
-from somdst.learn.embeddings import quantise_rows
+from somdst.files import replacing
+from somdst.learn.checkpoints import load_model
 from somdst.learn.graphs import decoder_graph, encoder_graph
-from somdst.learn.quantisation import Quantiser
+from somdst.learn.quantisation import Quantiser, quantise_rows
+from somdst.model.folder import EMBEDDINGS, ModelFolder
 
 
 def export(
@@ -32,7 +32,8 @@ def export(
         written += [_write(out / f"{name}.float32.onnx", graph) for name, graph in graphs.items()]
     if "int8" in precisions:
         table = model.operation_predictor.word_embeddings.weight.detach().numpy()
-        write_whole(out / EMBEDDINGS, lambda stream: stream.write(quantise_rows(table)[0].tobytes()))
+        with replacing(out / EMBEDDINGS) as stream:
+            stream.write(quantise_rows(table)[0].tobytes())
         by_row = {"encoder": lambda shape: shape[0] != shape[1], "decoder": lambda shape: True}
         for name, graph in graphs.items():  # rewritten in place, so they come last
             written.append(_write(out / f"{name}.int8.onnx", Quantiser(graph, table, EMBEDDINGS, by_row[name]).run()))
@@ -41,5 +42,6 @@ def export(
 
 
 def _write(path: Path, graph: onnx.ModelProto) -> Path:
-    write_whole(path, lambda stream: stream.write(graph.SerializeToString()))
+    with replacing(path) as stream:
+        stream.write(graph.SerializeToString())
     return path

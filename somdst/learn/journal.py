@@ -17,7 +17,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from somdst.errors import ModelError
-from somdst.learn.checkpoints import write_whole
+from somdst.files import write_text
 
 METRICS = "metrics.jsonl"
 CURVE = "curve.png"
@@ -33,7 +33,7 @@ class Journal:
         with self._writing():
             kept = [record for record in read_metrics(self.path) if record["step"] <= step]
             lines = "".join(json.dumps(record) + "\n" for record in kept)
-            write_whole(self.path, lambda stream: stream.write(lines.encode()))
+            write_text(self.path, lines)
             self._board = _Board(out / "tensorboard", step)
 
     def write(self, progress: Any) -> None:

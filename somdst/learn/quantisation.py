@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor
 
-from somdst.learn.embeddings import quantise_rows
+from somdst.model.folder import EMBEDDINGS
 
 SMALLEST = 64
 """Matrices with fewer columns stay float32: there is nothing to win."""
@@ -165,3 +168,30 @@ class Quantiser:
         self._new.append(numpy_helper.from_array(np.array([width], np.int64), f"{out}_width"))
         shape = self._add("Shape", [activation], f"{out}_shape_before", end=-1)
         self._add("Reshape", [scaled, self._add("Concat", [shape, f"{out}_width"], f"{out}_shape", axis=0)], out)
+
+
+# Word embeddings, stored once for weights and graphs
+
+SCALES = ".int8_scales"
+"""Put behind a tensor's name: its scales are stored, its rows are in the shared file."""
+
+
+def quantise_rows(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """int8 with a scale a row: matrix is about quantised * scale."""
+    scales = np.maximum(np.abs(matrix).max(1) / 127, 1e-12).astype(np.float32)
+    return np.round(matrix / scales[:, None]).astype(np.int8), scales
+
+
+def without_embeddings(weights: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    """Weights with scales in place of the embeddings called `name`, whose rows the shared file has."""
+    _, scales = quantise_rows(weights[name].float().numpy())
+    return {key: tensor for key, tensor in weights.items() if key != name} | {name + SCALES: torch.from_numpy(scales)}
+
+
+def with_embeddings(weights: dict[str, Tensor], folder: Path) -> dict[str, Tensor]:
+    """The weights with the embeddings put back, where they were taken out."""
+    for name in [name for name in weights if name.endswith(SCALES)]:
+        scales = weights.pop(name)
+        rows = np.fromfile(folder / EMBEDDINGS, dtype=np.int8).reshape(len(scales), -1)
+        weights[name.removesuffix(SCALES)] = torch.from_numpy(rows.astype(np.float32)) * scales[:, None]
+    return weights

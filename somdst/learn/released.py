@@ -9,12 +9,12 @@ from __future__ import annotations
 import torch
 from transformers import BertConfig, BertModel
 
-from somdst.config import ModelConfig
-from somdst.encoding import Encoder
 from somdst.learn.model import Batch, ModelOptions, SomDst
 from somdst.learn.naive import generate_one
-from somdst.prediction import TurnInput
-from somdst.predictor import pad
+from somdst.model.config import ModelConfig
+from somdst.model.encoding import Encoder
+from somdst.model.prediction import TurnInput
+from somdst.model.predictor import pad
 
 LENGTH, STEPS = 256, 9
 

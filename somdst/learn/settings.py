@@ -13,9 +13,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError
 
-from somdst.config import Design, ModelConfig
 from somdst.errors import InputError, StateError, did_you_mean
-from somdst.operations import OperationSet
+from somdst.memory.operations import OperationSet
+from somdst.model.config import Design, ModelConfig
 
 Precision = Literal["auto", "bf16", "fp32"]
 

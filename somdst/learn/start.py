@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-from somdst.corpora.normalisation import normalise
-from somdst.dialogue import Dialogue
-from somdst.encoding import Encoder
 from somdst.errors import InputError
-from somdst.folder import ModelFolder
 from somdst.learn.checkpoints import empty_model, fill, read_weights
 from somdst.learn.encoders import TINY, load_encoder, load_tokenizer, tiny_encoder, tiny_tokenizer
 from somdst.learn.model import SomDst
-from somdst.learn.predictor import model_options
 from somdst.learn.settings import Settings
-from somdst.schema import Schema
+from somdst.learn.torch_predictor import model_options
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Schema
+from somdst.model.encoding import Encoder
+from somdst.model.folder import ModelFolder
+from somdst.model.text import normalise
 
 
 def new_model(settings: Settings, schema: Schema, dialogues: Sequence[Dialogue] = ()) -> tuple[SomDst, Encoder]:

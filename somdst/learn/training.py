@@ -27,8 +27,6 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import broadcast_object_list, send_to_device
 from torch import Tensor
 
-from somdst.dialogue import Dialogue
-from somdst.encoding import Encoder
 from somdst.errors import InputError, ModelError
 from somdst.learn.batches import Batches, Example, examples
 from somdst.learn.checkpoints import fingerprint, load_checkpoint, remove_drafts, save_checkpoint, save_model
@@ -36,12 +34,14 @@ from somdst.learn.journal import Journal
 from somdst.learn.machine import computes_in_bf16
 from somdst.learn.model import SomDst
 from somdst.learn.optimisation import Average, averaged, make_optimizer, schedule, trained, update_average
-from somdst.learn.predictor import TorchPredictor
 from somdst.learn.settings import Settings
+from somdst.learn.torch_predictor import TorchPredictor
 from somdst.learn.wrong_states import ValuePool
-from somdst.lexicon import Lexicon
-from somdst.prediction import Predictor
-from somdst.state import State
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.state import State
+from somdst.model.encoding import Encoder
+from somdst.model.prediction import Predictor
+from somdst.model.values import Lexicon
 
 OwnStates = dict[tuple[str, int], State]
 

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from somdst.dialogue import Dialogue
-from somdst.schema import Schema
-from somdst.state import State, Value
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Schema
+from somdst.memory.state import State, Value
 
 
 @dataclass(frozen=True, slots=True)

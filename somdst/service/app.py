@@ -19,14 +19,15 @@ from starlette.middleware import Middleware
 
 from somdst import __version__
 from somdst.errors import SomdstError
-from somdst.service import conversations, examples, tracking, writes
+from somdst.service import conversations, tracking, writes
+from somdst.service import openapi_examples as examples
+from somdst.service.configuration import Settings
 from somdst.service.core import Service
 from somdst.service.guards import Guarded, Limited, Observed, problem
 from somdst.service.models import OpenTracker
 from somdst.service.requests import answers
-from somdst.service.settings import Settings
 from somdst.service.views import Health, Readiness
-from somdst.tracker import Tracker
+from somdst.tracking.tracker import Tracker
 
 ROUTES = (conversations, writes, tracking)
 PAGE = Path(__file__).parent / "page"

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from somdst.service.problems import Overloaded
+from somdst.errors import Overloaded
 
 In = TypeVar("In")
 Out = TypeVar("Out")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from somdst.tracker import MAX_TEXT, MAX_VALUE
+from somdst.tracking.tracker import MAX_TEXT, MAX_VALUE
 
 SUBJECT = r"^[A-Za-z0-9._:@+-]{1,200}$"
 MAX_TURNS = 200

@@ -7,9 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 
-from somdst import audit
-from somdst.log import Entry, replay
-from somdst.service import examples
+from somdst.service import openapi_examples as examples
 from somdst.service.bodies import MAX_VERSION, SUBJECT, NewConversation
 from somdst.service.requests import (
     Authorised,
@@ -35,6 +33,8 @@ from somdst.service.views import (
     TurnsView,
     VersionView,
 )
+from somdst.tracking import audit
+from somdst.tracking.log import Entry, replay
 
 router = APIRouter(prefix="/v1", tags=["conversations"], dependencies=[Authorised])
 

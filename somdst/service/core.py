@@ -13,20 +13,20 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from somdst import edits
-from somdst.conversation import Result
-from somdst.dialogue import Turn
-from somdst.log import EMPTY, Entry, Snapshot, Source, replay
+from somdst.errors import Overloaded
+from somdst.memory.dialogue import Turn
+from somdst.memory.state import State
 from somdst.service.batching import Batcher
+from somdst.service.configuration import Settings
 from somdst.service.locks import Locks
 from somdst.service.logs import log
 from somdst.service.metrics import Metrics
 from somdst.service.models import Models, OpenTracker
-from somdst.service.problems import Overloaded
-from somdst.service.settings import Settings
 from somdst.service.stepping import Step, step_all
-from somdst.state import State
 from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write
+from somdst.tracking import edits
+from somdst.tracking.conversation import Result
+from somdst.tracking.log import EMPTY, Entry, Snapshot, Source, replay
 
 T = TypeVar("T")
 ATTEMPTS = 8

@@ -18,12 +18,24 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from somdst.errors import SomdstError
-from somdst.service.keys import LOCAL, Keys
+from somdst.errors import (
+    Conflict,
+    Full,
+    InputError,
+    KeyReused,
+    ModelError,
+    NotFound,
+    Overloaded,
+    Refused,
+    SchemaError,
+    SomdstError,
+    StateError,
+    Unavailable,
+)
+from somdst.service.api_keys import LOCAL, Keys
+from somdst.service.configuration import Settings
 from somdst.service.logs import log
 from somdst.service.metrics import Metrics
-from somdst.service.problems import RETRY_AFTER, Overloaded, Refused, status_of
-from somdst.service.settings import Settings
 
 OPEN_PATHS = re.compile(r"/|/static/.*|/favicon\.ico|/healthz|/readyz|/metrics|/openapi\.json")
 """What needs no key: the page's own files, and what a monitor asks for."""
@@ -41,6 +53,30 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+
+
+RETRY_AFTER = 1
+"""Seconds after which a 503 suggests to try again."""
+
+_STATUS: tuple[tuple[type[SomdstError], int], ...] = (
+    (NotFound, 404),
+    (Conflict, 409),
+    (KeyReused, 422),
+    (Full, 422),
+    (Overloaded, 503),
+    (Unavailable, 503),
+    (ModelError, 503),
+    (InputError, 422),
+    (SchemaError, 422),
+    (StateError, 422),
+)
+
+
+def status_of(error: SomdstError) -> int:
+    """The HTTP status that goes with an error."""
+    if isinstance(error, Refused):
+        return error.status
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def loopback(host: str) -> bool:

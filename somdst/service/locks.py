@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from somdst.service.problems import Overloaded
+from somdst.errors import Overloaded
 
 
 class Locks:

@@ -12,7 +12,7 @@ from threading import Lock
 
 from somdst.errors import InputError, ModelError, SomdstError, did_you_mean
 from somdst.service.logs import log
-from somdst.tracker import Tracker
+from somdst.tracking.tracker import Tracker
 
 OpenTracker = Callable[[str], Tracker]
 """Opens a model by its folder or name."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from somdst import edits
-from somdst.audit import snapshots
-from somdst.dialogue import Turn
 from somdst.errors import InputError
-from somdst.log import EMPTY, Entry, Snapshot, append, replay
-from somdst.state import State, Value
-from somdst.tracker import Tracker
+from somdst.memory.dialogue import Turn
+from somdst.memory.state import State, Value
+from somdst.tracking import edits
+from somdst.tracking.audit import snapshots
+from somdst.tracking.log import EMPTY, Entry, Snapshot, append, replay
+from somdst.tracking.tracker import Tracker
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from fastapi import Depends, Header, Path, Query, Request, Security
 from fastapi.security import HTTPBearer
 
 from somdst.errors import InputError
-from somdst.service import examples
+from somdst.service import openapi_examples as examples
 from somdst.service.bodies import SUBJECT
 from somdst.service.core import Service
 from somdst.service.views import Problem

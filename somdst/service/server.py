@@ -11,10 +11,10 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from somdst.errors import InputError
+from somdst.service.api_keys import VARIABLE
+from somdst.service.configuration import Settings
 from somdst.service.guards import loopback
-from somdst.service.keys import VARIABLE
 from somdst.service.logs import configuration
-from somdst.service.settings import Settings
 
 
 def serve(app: FastAPI, settings: Settings, *, sockets: list[socket.socket], log_level: str = "INFO") -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from somdst.conversation import Result
-from somdst.dialogue import Turn
-from somdst.log import Snapshot
-from somdst.tracker import Tracker
+from somdst.memory.dialogue import Turn
+from somdst.tracking.conversation import Result
+from somdst.tracking.log import Snapshot
+from somdst.tracking.tracker import Tracker
 
 Step = tuple[Snapshot, Turn]
 

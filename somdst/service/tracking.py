@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
+from somdst.corpora.examples import examples as bundled_examples
 from somdst.corpora.jsonlines import dialogue_to_json
-from somdst.dialogue import Turn
-from somdst.examples import examples as bundled_examples
-from somdst.log import Entry
-from somdst.service import examples
+from somdst.errors import Overloaded
+from somdst.memory.dialogue import Turn
+from somdst.memory.state import State, value_to_json
+from somdst.service import openapi_examples as examples
 from somdst.service.bodies import NewDialogue, NewReplay
 from somdst.service.core import Service
-from somdst.service.problems import Overloaded
 from somdst.service.replays import Difference, rerun
 from somdst.service.requests import Authorised, Core, Tenant, answers
 from somdst.service.views import (
@@ -32,8 +32,8 @@ from somdst.service.views import (
     TrackedView,
     TurnView,
 )
-from somdst.state import State, value_to_json
 from somdst.store import export
+from somdst.tracking.log import Entry
 
 router = APIRouter(prefix="/v1", tags=["tracking"], dependencies=[Authorised])
 

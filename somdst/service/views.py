@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from somdst.conversation import Result
-from somdst.log import Entry, Snapshot
 from somdst.service.core import Written
 from somdst.store import Record
+from somdst.tracking.conversation import Result
+from somdst.tracking.log import Entry, Snapshot
 
 Memory = Annotated[dict[str, str], Field(description="slot to value; a slot that is absent is not known")]
 

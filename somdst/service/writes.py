@@ -11,16 +11,16 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from somdst import edits
-from somdst.dialogue import Turn
-from somdst.log import Entry, Snapshot
-from somdst.service import examples
+from somdst.memory.dialogue import Turn
+from somdst.memory.state import value_from_json
+from somdst.service import openapi_examples as examples
 from somdst.service.bodies import Correction, Edit, NewTurn, PendingSlots, Slots
 from somdst.service.core import Make
 from somdst.service.logs import log
 from somdst.service.requests import WRITES, Authorised, ConversationId, Core, Idempotency, Tenant, answers
 from somdst.service.views import WrittenView
-from somdst.state import value_from_json
+from somdst.tracking import edits
+from somdst.tracking.log import Entry, Snapshot
 
 router = APIRouter(prefix="/v1/conversations/{id}", tags=["writes"], dependencies=[Authorised])
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from somdst import audit
-from somdst.dialogue import Dialogue
 from somdst.errors import SomdstError
-from somdst.log import Snapshot, replay
+from somdst.memory.dialogue import Dialogue
 from somdst.store.conversations import Store, read_log
-from somdst.store.tables import conversations, entries
+from somdst.store.layout import conversations, entries
+from somdst.tracking import audit
+from somdst.tracking.log import Snapshot, replay
 
 
 @dataclass(frozen=True, slots=True)

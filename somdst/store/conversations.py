@@ -17,13 +17,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, tuple_, update
 
-from somdst.errors import StoreError
-from somdst.log import EMPTY, Entry, Snapshot, replay
+from somdst.errors import Conflict, Full, KeyReused, NotFound, StoreError
 from somdst.store.database import Database
-from somdst.store.keys import claim_keys, find_keys, repeat, with_free_keys
-from somdst.store.problems import Conflict, Full, KeyReused, NotFound
+from somdst.store.idempotency import claim_keys, find_keys, repeat, with_free_keys
+from somdst.store.layout import conversations, entries, idempotency_keys
 from somdst.store.records import Key, Page, Record, Repeated, Write, dump, record_of, row_of
-from somdst.store.tables import conversations, entries, idempotency_keys
+from somdst.tracking.log import EMPTY, Entry, Snapshot, replay
 
 KEY_LIFETIME = timedelta(days=7)
 MAX_ENTRIES = 2000  # a snapshot carries its turns, so that an endless conversation would get ever slower

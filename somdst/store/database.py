@@ -18,9 +18,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from somdst.errors import StoreError
-from somdst.store.migrations import migrate
-from somdst.store.problems import Unavailable
+from somdst.errors import StoreError, Unavailable
+from somdst.store.layout import migrate
 
 BUSY_SECONDS = 10.0
 

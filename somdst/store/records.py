@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from somdst.log import Entry, Snapshot, append
+from somdst.tracking.log import Entry, Snapshot, append
 
 
 @dataclass(frozen=True, slots=True)

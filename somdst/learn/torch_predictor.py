@@ -1,0 +1,92 @@
+"""`TorchPredictor`: a trained model as a `Predictor`, on torch. Loading weights is `checkpoints.py`'s concern."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from somdst.learn.model import Batch, ModelOptions, SomDst
+from somdst.memory.operations import OperationSet
+from somdst.model.encoding import Encoder
+from somdst.model.folder import ModelFolder
+from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints, ModelPredictor
+from somdst.model.values import Lexicon
+
+
+def model_options(encoder: Encoder, *, dropout: float = 0.0) -> ModelOptions:
+    operation_set = OperationSet.named(encoder.config.operation_set)
+    names = tuple(map(tuple, encoder.name_ids)) if encoder.config.layout == "compact" else ()
+    return ModelOptions(
+        operations=len(operation_set.operations),
+        domains=len(encoder.schema.domains),
+        eos=encoder.eos,
+        name_ids=names,
+        scaled_logits=encoder.config.scaled_logits,
+        dropout=dropout,
+    )
+
+
+class TorchPredictor(ModelPredictor):
+    def __init__(
+        self,
+        model: SomDst,
+        encoder: Encoder,
+        *,
+        model_id: str = "somdst-torch",
+        precision: str = "fp32",
+        lexicon: Lexicon | None = None,
+    ) -> None:
+        super().__init__(encoder, model_id=model_id, lexicon=lexicon)
+        self.model, self.precision = model, precision
+
+    @classmethod
+    def from_folder(cls, folder: ModelFolder, *, precision: str = "", threads: int | None = None) -> TorchPredictor:
+        """Precision and threads are those of torch itself."""
+        from somdst.learn.checkpoints import WEIGHTS, load_model
+
+        encoder = folder.encoder()
+        model = load_model(folder, encoder)
+        return cls(model, encoder, model_id=folder.model_id(WEIGHTS), lexicon=folder.lexicon())
+
+    @classmethod
+    def open(cls, path_or_name: str | Path = "default") -> TorchPredictor:
+        return cls.from_folder(ModelFolder.open(path_or_name))
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
+
+    @torch.inference_mode()
+    def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
+        self.model.eval()
+        ids, segments, mask, slots = (torch.from_numpy(array).to(self.device) for array in arrays)
+        batch = Batch(ids, segments, mask, slots)
+        with self._autocast():
+            encoded = self.model.encode(batch)
+        operations, domain = (logits.float().cpu().numpy() for logits in (encoded.operations, encoded.domain))
+        return EncoderRun(operations, domain, (batch, encoded))
+
+    @torch.inference_mode()
+    def run_generator(
+        self, arrays: Arrays, context: Any, owners: Ints, slots: Ints, *, mask: Bools | None = None
+    ) -> GeneratorRun:
+        batch, encoded = context
+        with self._autocast():
+            generated = self.model.generate(
+                batch,
+                encoded,
+                torch.from_numpy(owners).to(self.device),
+                torch.from_numpy(slots).to(self.device),
+                steps=self.config.max_value_length,
+                mask=None if mask is None else torch.from_numpy(mask).to(self.device),
+            )
+        return GeneratorRun(
+            generated.tokens.cpu().numpy(),
+            generated.probability.float().cpu().numpy(),
+            generated.positions.cpu().numpy(),
+        )

@@ -1,0 +1,40 @@
+"""Conversations as data: `Turn`, one exchange, and `Dialogue`, a sequence of them.
+
+A turn is what the system said and what the user then said. In a corpus it also carries the whole state after it and
+the domain it is about; a turn without labels has None there. Reading files is `corpora/`'s concern.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from somdst.memory.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """`system` is empty where the user spoke first. Texts are raw, as they were typed."""
+
+    system: str
+    user: str
+    state: State | None = None
+    domain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    id: str
+    turns: tuple[Turn, ...]
+    goal: tuple[str, ...] | None = None
+    """The domains of the user's goal, where the corpus tells."""
+
+    @property
+    def labelled(self) -> bool:
+        return all(turn.state is not None for turn in self.turns)
+
+    def states(self) -> list[State]:
+        """The state after each turn; a turn without a label repeats the one before."""
+        states: list[State] = []
+        for turn in self.turns:
+            states.append(turn.state if turn.state is not None else states[-1] if states else State())
+        return states

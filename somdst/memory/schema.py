@@ -1,0 +1,216 @@
+"""The slots that a tracker fills: `Slot`, a domain-slot pair, and `Schema`, all of them in order.
+
+A schema is a small YAML or JSON file that a person writes by hand:
+
+    domains:
+      hotel:
+        area: {description: part of town, values: [north, south, centre]}
+        name:
+      train:
+        day: [monday, tuesday]
+
+    different:
+      - [train-departure, train-destination]
+
+A slot's entry is empty, a list of allowed values, or a mapping with `description` and `values`. Slots that never have
+the same value stand together under `different`, which may be left out. Slots are always in alphabetical order, as in
+the paper. What may be written into a slot is `state.py`'s concern.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from somdst.errors import SchemaError, did_you_mean
+
+
+class Slot(str):
+    """A domain-slot pair. It is the string "domain-name", so that `state["hotel-area"]` just works.
+
+    >>> slot = Slot.of("hotel", "book day")
+    >>> slot, slot.domain, slot.name
+    ('hotel-book day', 'hotel', 'book day')
+    """
+
+    __slots__ = ("description", "domain", "name", "values")
+
+    domain: str
+    name: str
+    description: str
+    values: tuple[str, ...] | None
+    """The closed list of values, or None where any text may be written."""
+
+    @classmethod
+    def of(cls, domain: str, name: str, *, description: str = "", values: Iterable[str] | None = None) -> Slot:
+        for part, what in ((domain, "domain"), (name, "slot name")):
+            if not part or part != part.strip():
+                raise SchemaError(f"A {what} must be text without spaces at its ends, not {part!r}.")
+        if "-" in domain:
+            raise SchemaError(f'The domain "{domain}" contains "-", which separates domain and slot: use "_" instead.')
+        slot = super().__new__(cls, f"{domain}-{name}")
+        slot.domain, slot.name, slot.description = domain, name, description
+        slot.values = tuple(values) if values is not None else None
+        return slot
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_slot, (self.domain, self.name, self.description, self.values)
+
+    def __repr__(self) -> str:
+        return str.__repr__(self)
+
+
+def _restore_slot(domain: str, name: str, description: str, values: tuple[str, ...] | None) -> Slot:
+    return Slot.of(domain, name, description=description, values=values)
+
+
+class Schema(Mapping[str, Slot]):
+    """All slots, alphabetically; a mapping from "domain-name" to `Slot`."""
+
+    def __init__(self, slots: Iterable[Slot], *, different: Iterable[Iterable[str]] = ()) -> None:
+        self.slots: tuple[Slot, ...] = tuple(sorted(slots))
+        self._by_name = {str(slot): slot for slot in self.slots}
+        if not self.slots:
+            raise SchemaError("A schema needs at least one slot: write one under `domains:`.")
+        if len(self._by_name) < len(self.slots):
+            twice = next(slot for i, slot in enumerate(self.slots) if slot in self.slots[:i])
+            raise SchemaError(f'The slot "{twice}" stands twice in the schema: remove one of the two.')
+        self.domains: tuple[str, ...] = tuple(sorted({slot.domain for slot in self.slots}))
+        self.index: dict[str, int] = {str(slot): j for j, slot in enumerate(self.slots)}
+        self.different = tuple(pair for names in different for pair in self._pairs(names))
+        """Pairs of slots that never have the same value."""
+
+    def _pairs(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        together = sorted({str(self[name]) for name in names})
+        if len(together) < 2:
+            raise SchemaError(f"Under `different` stand at least two slots together, not only {together}.")
+        return combinations(together, 2)
+
+    def __getitem__(self, name: str) -> Slot:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise SchemaError(f'There is no slot "{name}" in the schema.{did_you_mean(name, self._by_name)}') from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.slots)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.slots)
+
+    def __repr__(self) -> str:
+        return f"Schema({len(self.slots)} slots over {', '.join(self.domains)})"
+
+    @classmethod
+    def multiwoz(cls) -> Schema:
+        """The thirty slots of the paper's experiments, over five domains."""
+        return cls.load(Path(str(resources.files("somdst") / "memory" / "schemas" / "multiwoz.yaml")))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema file; YAML or JSON (which is YAML too)."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            # Every YAML scalar as the text that it was written as: 17:15 is no number of minutes, and no is a word.
+            data = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=yaml.BaseLoader)
+        except OSError as error:
+            raise SchemaError(f"Cannot read the schema {path}: {error.strerror or error}.") from error
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"The schema {path} is not UTF-8 text: save it as UTF-8.") from error
+        except (yaml.YAMLError, json.JSONDecodeError, RecursionError) as error:
+            problem = " ".join(str(error).split())
+            raise SchemaError(f"The schema {path} is not valid YAML or JSON: {problem}.") from error
+        try:
+            return cls.from_json(data)
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from error
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as JSON, which `load` reads."""
+        text = json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
+        Path(path).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def from_json(cls, data: object) -> Schema:
+        if not isinstance(data, Mapping) or not isinstance(data.get("domains"), Mapping):
+            raise SchemaError("A schema is a mapping with the key `domains`, which maps each domain to its slots.")
+        slots = (
+            _read_slot(str(domain), str(name), entry)
+            for domain, names in data["domains"].items()
+            for name, entry in _names(str(domain), names).items()
+        )
+        return cls(slots, different=_read_different(data.get("different")))
+
+    def to_json(self) -> dict[str, Any]:
+        domains: dict[str, dict[str, Any]] = {domain: {} for domain in self.domains}
+        for slot in self.slots:
+            entry: dict[str, Any] = {"description": slot.description} if slot.description else {}
+            if slot.values is not None:
+                entry["values"] = list(slot.values)
+            domains[slot.domain][slot.name] = entry
+        different = {"different": [list(pair) for pair in self.different]} if self.different else {}
+        return {"domains": domains, **different}
+
+
+_NOTHING = ("", "~", "null")
+"""What stands in YAML for nothing."""
+
+
+def _read_different(data: object) -> list[list[str]]:
+    if data is None or data in _NOTHING:
+        return []
+    if not isinstance(data, list) or not all(isinstance(names, list) for names in data):
+        raise SchemaError("`different` is a list of lists of slots, such as `- [train-departure, train-destination]`.")
+    return [[str(name) for name in names] for names in data]
+
+
+def _names(domain: str, names: object) -> Mapping[Any, object]:
+    if names and isinstance(names, list) and all(isinstance(name, (str, int, float)) for name in names):
+        return dict.fromkeys(names)  # a plain list of slot names is enough for a first draft
+    if not isinstance(names, Mapping) or not names:
+        raise SchemaError(f'The domain "{domain}" needs at least one slot, written as `{domain}: {{name: }}`.')
+    return names
+
+
+def _read_slot(domain: str, name: str, entry: object) -> Slot:
+    where = f'The slot "{domain}-{name}"'
+    if entry in _NOTHING:
+        entry = None
+    if entry is None or isinstance(entry, list):
+        entry = {"values": entry}
+    if not isinstance(entry, Mapping):
+        raise SchemaError(f"{where} must be empty, a list of values or a mapping, not {entry!r}.")
+    if unknown := set(entry) - {"description", "values"}:
+        raise SchemaError(f"{where} has the unknown key `{sorted(map(str, unknown))[0]}`: use `description`, `values`.")
+    values = entry.get("values")
+    if values in _NOTHING:
+        values = None
+    if values is not None and (not isinstance(values, list) or not values):
+        raise SchemaError(f"{where} has `values` that are not a list with at least one value.")
+    return Slot.of(
+        domain,
+        name,
+        description=str(entry.get("description") or ""),
+        values=None if values is None else tuple(_text(value) for value in values),
+    )
+
+
+def _text(value: object) -> str:
+    # JSON may have true and 4; a person who wrote them meant the words.
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

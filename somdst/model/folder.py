@@ -1,0 +1,181 @@
+"""A model is a folder: this opens one, and says in one sentence what is wrong with it where it cannot.
+
+    config.json  schema.json  tokenizer.json  values.json  metrics.json  README.md
+    model.safetensors, encoder.json   to go on training
+    encoder.int8.onnx, decoder.int8.onnx, and the same with float32: to run
+    embeddings.int8.bin               word embeddings, where weights and int8 graphs share them
+
+`default` is the model that ships with the package. Reading weights is the engines' concern.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib import import_module, resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+from tokenizers import Tokenizer
+
+from somdst.errors import InputError, ModelError, SchemaError, StateError, did_you_mean
+from somdst.memory.operations import OperationSet
+from somdst.memory.schema import Schema
+from somdst.model.config import FORMAT_VERSION, ModelConfig
+from somdst.model.encoding import Encoder
+from somdst.model.prediction import Predictor
+from somdst.model.values import FILE as LEXICON
+from somdst.model.values import Lexicon
+
+DEFAULT = "default"
+EMBEDDINGS = "embeddings.int8.bin"
+PRECISIONS = ("int8", "float32")
+"""Of the graphs that a model is exported to."""
+ENGINES = {"onnx": "somdst.model.runtime:Runtime", "torch": "somdst.learn.torch_predictor:TorchPredictor"}
+"""Where each engine is. By name, because torch is optional and its room is above this one."""
+
+
+def shipped_path() -> Path:
+    """Where the model that ships with the package is."""
+    return Path(str(resources.files("somdst") / "pretrained"))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    path: Path
+    config: ModelConfig
+    schema: Schema
+
+    @classmethod
+    def open(cls, path_or_name: str | Path = DEFAULT) -> ModelFolder:
+        path = shipped_path() if str(path_or_name) == DEFAULT else Path(path_or_name)
+        if not path.is_dir():
+            raise ModelError(f'There is no model at "{path_or_name}": give a model\'s folder, or `{DEFAULT}`.')
+        config = _read_config(path)
+        try:
+            schema = Schema.load(path / "schema.json")
+        except SchemaError as error:
+            raise ModelError(f"The model {path} cannot be used: {error}") from error
+        return cls(path, config, schema)
+
+    def encoder(self) -> Encoder:
+        """The model's encoder of text."""
+        file = self.file("tokenizer.json")
+        try:
+            tokenizer = Tokenizer.from_file(str(file))
+        except Exception as error:  # tokenizers raises plain Exception
+            raise ModelError(
+                f"{file} is damaged: {' '.join(str(error).split())[:160]}. Fetch the model anew."
+            ) from error
+        return Encoder(tokenizer, self.schema, self.config)
+
+    def lexicon(self) -> Lexicon:
+        """The values that the model knows; none where the folder has no list of them."""
+        return Lexicon.load(self.path, cutoff=self.config.lexicon_cutoff)
+
+    def file(self, name: str) -> Path:
+        path = self.path / name
+        if not path.is_file() or path.stat().st_size == 0:
+            state = "is missing" if not path.exists() else "is empty"
+            raise ModelError(f"{path} {state}: {self._remedy(name)}")
+        return path
+
+    def _remedy(self, name: str) -> str:
+        graphs = {file.name for file in self.path.glob("*.onnx")}
+        if name.endswith(".onnx") and (self.path / "model.safetensors").exists():
+            if not graphs:
+                return (
+                    f"the model is not exported yet, `somdst export {self.path}` does it; --engine torch runs it as is."
+                )
+            if name.endswith(".float32.onnx") and not any(graph.endswith(".float32.onnx") for graph in graphs):
+                return f"the model is there in int8 only, `somdst export {self.path}` writes float32 too."
+        return "the model's folder is incomplete, fetch or export the model anew."
+
+    def link_text(self, other: Path) -> None:
+        """Links in another folder to all that turns text into numbers and back, so that graphs can be tried there."""
+        for name in ("config.json", "schema.json", "tokenizer.json"):
+            (other / name).symlink_to(self.file(name).resolve())
+        if (self.path / LEXICON).exists():
+            (other / LEXICON).symlink_to((self.path / LEXICON).resolve())
+
+    def predictor(self, *, engine: str = "auto", precision: str = "int8", threads: int | None = None) -> Predictor:
+        """The model, ready to predict. `auto` is onnx, or torch for a folder that has been trained and not exported."""
+        _check("engine", engine, ("auto", *ENGINES))
+        _check("precision", precision, PRECISIONS)
+        if engine == "auto":
+            trained = (self.path / "model.safetensors").exists() and not any(self.path.glob("encoder.*.onnx"))
+            engine = "torch" if trained and find_spec("torch") is not None else "onnx"
+        module, name = ENGINES[engine].split(":")
+        try:
+            made: Engine = getattr(import_module(module), name)
+        except ImportError as error:
+            missing = f"The {engine} engine needs packages that are not installed ({error.name})"
+            raise ModelError(f"{missing}: install `somdst[train]`, or use another engine.") from error
+        return made.from_folder(self, precision=precision, threads=threads)
+
+    def metrics(self) -> dict[str, Any]:
+        """What was measured of this model; empty where nothing was."""
+        path = self.path / "metrics.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        except ValueError as error:
+            raise ModelError(f"{path} is not valid JSON: {error}.") from error
+        return found if isinstance(found, dict) else {}
+
+    def model_id(self, *weights: str) -> str:
+        """The model's name and the beginning of a hash of these files and of all else that decides what it says: two
+        models that differ hardly ever share it."""
+        said = (self.config.model_dump_json(), json.dumps(self.schema.to_json()), json.dumps(self.lexicon().to_json()))
+        digest = hashlib.blake2b("\n".join(said).encode(), digest_size=4)
+        shared = [EMBEDDINGS] if (self.path / EMBEDDINGS).exists() else []
+        for name in (*weights, *shared):
+            with self.file(name).open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
+        return f"{self.config.name}-{digest.hexdigest()}"
+
+
+def open_predictor(name: str | Path = DEFAULT, *, engine: str = "auto", precision: str = "int8") -> Predictor:
+    """The predictor of a model's folder, or of a model by its name."""
+    return ModelFolder.open(name).predictor(engine=engine, precision=precision)
+
+
+class Engine(Protocol):
+    """What runs a model's network: makes a predictor out of a folder."""
+
+    def from_folder(self, folder: ModelFolder, *, precision: str, threads: int | None) -> Predictor: ...
+
+
+def _check(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise InputError(f'There is no {what} "{given}"; there are {", ".join(known)}.{did_you_mean(given, known)}')
+
+
+def _read_config(path: Path) -> ModelConfig:
+    file = path / "config.json"
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(
+            f"{path} is not a model's folder: it has no readable config.json ({error.strerror})."
+        ) from error
+    except ValueError as error:
+        raise ModelError(f"{file} is not valid JSON: {error}. Fetch the model anew.") from error
+    version = data.get("format_version", 0) if isinstance(data, dict) else 0
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise ModelError(
+            f"{path} has the format {version}, and this somdst reads up to {FORMAT_VERSION}: upgrade somdst."
+        )
+    try:
+        config = ModelConfig.model_validate(data)
+        OperationSet.named(config.operation_set)
+        return config
+    except StateError as error:
+        raise ModelError(f"{file}: operation_set: {error} Upgrade somdst, or fetch the model anew.") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ModelError(f"{file}: {where}: {first['msg']}. Fetch the model anew.") from error

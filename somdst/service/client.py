@@ -1,0 +1,359 @@
+"""`Client`: a service from Python, with the same words as a conversation in memory.
+
+    with Client("http://127.0.0.1:8000", api_key=None) as client:
+        conversation = client.start(subject="customer-17")
+        answer = conversation.update(user="a cheap hotel in the north, please")
+        answer.state, answer.changes
+
+Every write carries an idempotency key, so that it can be sent again where the service was too busy (503) or the answer
+got lost, and is still done once. Nothing is kept here: a `RemoteConversation` is an address.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Self
+from urllib.parse import quote
+
+import httpx
+
+from somdst.corpora.jsonlines import dialogue_from_json
+from somdst.errors import SomdstError
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import State, Value, value_from_json, value_to_json
+from somdst.tracking.log import Change, Entry, Pending, Refused
+
+By = Literal["person", "api"]
+MAX_PAUSE = 5.0
+
+
+class ServiceError(SomdstError):
+    """The service refused, with its sentence and the HTTP status; status 0: it could not be reached."""
+
+    def __init__(self, sentence: str, *, status: int, version: int | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.version = version
+        """For a conflict (409) the version that the conversation has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a write led to: the conversation after it, and the entry that was added to its log."""
+
+    id: str
+    version: int
+    state: State
+    pinned: frozenset[str]
+    pending: tuple[Pending, ...]
+    can_undo: bool
+    can_redo: bool
+    entry: Entry
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return self.entry.changes
+
+    @property
+    def refused(self) -> tuple[Refused, ...]:
+        return self.entry.refused
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A conversation as it is, or as it was at a version."""
+
+    id: str
+    version: int
+    state: State
+    pinned: frozenset[str]
+    pending: tuple[Pending, ...]
+    can_undo: bool
+    can_redo: bool
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A conversation in a list."""
+
+    id: str
+    subject: str | None
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    turns: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedTurn:
+    state: State
+    changes: tuple[Change, ...]
+    pending: tuple[Pending, ...]
+    refused: tuple[Refused, ...]
+    domain: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A slot that after a turn would hold something else under another model."""
+
+    conversation: str
+    turn: int
+    slot: str
+    stored: Value | None
+    replayed: Value | None
+
+
+class Client:
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8000",
+        api_key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        retries: int = 8,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """`retries`: how often a request is sent again after a 503 or a lost connection."""
+        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._http = httpx.Client(base_url=base_url, headers=headers, timeout=timeout, transport=transport)
+        self._retries = retries
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def start(self, *, subject: str | None = None) -> RemoteConversation:
+        """A new conversation with an empty memory."""
+        return RemoteConversation(self, self.send("POST", "/v1/conversations", {"subject": subject})["id"])
+
+    def open(self, id: str) -> RemoteConversation:
+        """A conversation that exists; nothing is sent yet."""
+        return RemoteConversation(self, id)
+
+    def conversations(self, *, subject: str | None = None) -> Iterator[Summary]:
+        """All conversations, newest first, a page at a time."""
+        query: dict[str, str] = {} if subject is None else {"subject": subject}
+        while True:
+            page = self.send("GET", "/v1/conversations", query=query)
+            yield from map(_summary, page["conversations"])
+            if page["next"] is None:
+                return
+            query["cursor"] = page["next"]
+
+    def erase_subject(self, subject: str) -> int:
+        """Erase all conversations of a subject for good; how many there were."""
+        return int(self.send("DELETE", f"/v1/subjects/{quote(subject, safe='')}")["erased"])
+
+    def track(self, turns: Sequence[Turn], *, state: State | None = None) -> list[TrackedTurn]:
+        """A whole dialogue at once; nothing is stored."""
+        body = {"turns": [{"system": turn.system, "user": turn.user} for turn in turns]}
+        answer = self.send("POST", "/v1/track", {**body, "state": (state or State()).to_json()})
+        return [
+            TrackedTurn(
+                state=State.from_json(turn["state"]),
+                changes=tuple(map(Change.from_json, turn["changes"])),
+                pending=tuple(map(Pending.from_json, turn["pending"])),
+                refused=tuple(map(Refused.from_json, turn["refused"])),
+                domain=turn["domain"],
+            )
+            for turn in answer["turns"]
+        ]
+
+    def replay(self, model: str, *, conversations: Sequence[str] | None = None, limit: int = 20) -> list[Difference]:
+        """Which states would be different under another model of the service."""
+        wanted = list(conversations) if conversations is not None else None
+        answer = self.send("POST", "/v1/replays", {"model": model, "conversations": wanted, "limit": limit})
+        return [
+            Difference(conversation["id"], item["turn"], item["slot"], _value(item["stored"]), _value(item["replayed"]))
+            for conversation in answer["conversations"]
+            for item in conversation["differences"]
+        ]
+
+    def export(self, *, every: bool = False) -> list[Dialogue]:
+        """Corrected conversations as dialogues to train on; with `every`, all."""
+        lines = self._send("GET", "/v1/export", query={"every": str(every).lower()}).text.splitlines()
+        return [dialogue_from_json(json.loads(line)) for line in lines]
+
+    def schema(self) -> Schema:
+        return Schema(
+            Slot.of(slot["domain"], slot["name"], description=slot["description"], values=slot["values"])
+            for slot in self.send("GET", "/v1/schema")["slots"]
+        )
+
+    def model(self) -> str:
+        """The id of the model that tracks."""
+        return str(self.send("GET", "/v1/model")["id"])
+
+    def ready(self) -> bool:
+        """Whether the service has its model and its database."""
+        try:
+            return self._http.get("/readyz").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Any route, with retries; the JSON that it answers, empty where it answers nothing."""
+        response = self._send(method, path, body, query=query)
+        data: dict[str, Any] = response.json() if response.content else {}
+        return data
+
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        headers = {"idempotency-key": uuid.uuid4().hex} if method == "POST" else {}
+        lost = False
+        for attempt in range(self._retries + 1):
+            last = attempt == self._retries
+            try:
+                response = self._http.request(method, path, json=body, params=query, headers=headers)
+            except httpx.TransportError as error:
+                if last:
+                    raise self._unreachable(error) from error
+                lost = True
+                time.sleep(_pause(attempt))
+                continue
+            if response.status_code == 503 and not last:
+                time.sleep(_pause(attempt, response.headers.get("retry-after")))
+                continue
+            if method == "DELETE" and response.status_code == 404 and lost:
+                return httpx.Response(204)  # the first attempt did it, and only its answer was lost
+            return _checked(response)
+        raise AssertionError("unreachable")
+
+    def _unreachable(self, error: Exception) -> ServiceError:
+        reason = type(error).__name__
+        sentence = f"The service at {self._http.base_url} cannot be reached ({reason}): is it running?"
+        return ServiceError(sentence, status=0)
+
+
+class RemoteConversation:
+    """One conversation of a service. With `version`, a write is refused (409) where the conversation has moved on."""
+
+    def __init__(self, client: Client, id: str) -> None:
+        self.client, self.id = client, id
+
+    def __repr__(self) -> str:
+        return f"RemoteConversation({self.id!r})"
+
+    def update(self, user: str, system: str = "", *, version: int | None = None) -> Answer:
+        """The next turn: what the system said, if anything, and what the user said to it."""
+        return self._write("turns", {"user": user, "system": system, "version": version})
+
+    def correct(
+        self, slot: str, value: Value | None, *, pin: bool = False, source: By = "api", version: int | None = None
+    ) -> Answer:
+        """Write a value by hand, None deleting."""
+        values = {slot: None if value is None else value_to_json(value)}
+        return self._write("corrections", {"values": values, "pin": pin, "source": source, "version": version})
+
+    def pin(self, *slots: str, source: By = "api", version: int | None = None) -> Answer:
+        return self._write("pin", {"slots": slots, "source": source, "version": version})
+
+    def unpin(self, *slots: str, source: By = "api", version: int | None = None) -> Answer:
+        return self._write("unpin", {"slots": slots, "source": source, "version": version})
+
+    def confirm(self, *slots: str, source: By = "api", version: int | None = None) -> Answer:
+        """Make the pending writes of these slots; of all, where none is named."""
+        return self._write("confirm", {"slots": slots, "source": source, "version": version})
+
+    def reject(self, *slots: str, source: By = "api", version: int | None = None) -> Answer:
+        """Drop the pending writes of these slots; of all, where none is named."""
+        return self._write("reject", {"slots": slots, "source": source, "version": version})
+
+    def undo(self, *, source: By = "api", version: int | None = None) -> Answer:
+        return self._write("undo", {"source": source, "version": version})
+
+    def redo(self, *, source: By = "api", version: int | None = None) -> Answer:
+        return self._write("redo", {"source": source, "version": version})
+
+    def read(self) -> View:
+        """The conversation as it is."""
+        return _view(self.client.send("GET", self._path()))
+
+    def at(self, version: int) -> View:
+        """The conversation as it was."""
+        return _view(self.client.send("GET", self._path(f"versions/{version}")))
+
+    def log(self) -> tuple[Entry, ...]:
+        """Everything that ever happened, oldest first."""
+        return tuple(map(_entry, self.client.send("GET", self._path("log"))["entries"]))
+
+    def erase(self) -> None:
+        """Erase it for good."""
+        self.client.send("DELETE", self._path())
+
+    def _path(self, rest: str = "") -> str:
+        return f"/v1/conversations/{self.id}/{rest}".rstrip("/")
+
+    def _write(self, route: str, body: Mapping[str, Any]) -> Answer:
+        data = self.client.send("POST", self._path(route), body)
+        return Answer(**_snapshot(data), entry=_entry(data["entry"]))
+
+
+def _pause(attempt: int, retry_after: str | None = None) -> float:
+    if retry_after is not None and retry_after.isdigit():
+        return min(float(retry_after), MAX_PAUSE)
+    return float(min(0.1 * 2**attempt, MAX_PAUSE))
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    if response.is_success:
+        return response
+    try:
+        data = response.json()
+        sentence, version = str(data["error"]), data.get("version")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        sentence, version = f"The service answered with status {response.status_code} and no reason.", None
+    raise ServiceError(sentence, status=response.status_code, version=version)
+
+
+def _value(value: str | None) -> Value | None:
+    return None if value is None else value_from_json(value)
+
+
+def _entry(data: Mapping[str, Any]) -> Entry:
+    return Entry.from_json({name: value for name, value in data.items() if value is not None})
+
+
+def _snapshot(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": data["id"],
+        "version": data["version"],
+        "state": State.from_json(data["state"]),
+        "pinned": frozenset(data["pinned"]),
+        "pending": tuple(map(Pending.from_json, data["pending"])),
+        "can_undo": data["can_undo"],
+        "can_redo": data["can_redo"],
+    }
+
+
+def _view(data: Mapping[str, Any]) -> View:
+    return View(**_snapshot(data), turns=tuple(Turn(turn["system"], turn["user"]) for turn in data["turns"]))
+
+
+def _summary(data: Mapping[str, Any]) -> Summary:
+    return Summary(
+        id=data["id"],
+        subject=data["subject"],
+        created_at=datetime.fromisoformat(data["created_at"]),
+        updated_at=datetime.fromisoformat(data["updated_at"]),
+        version=data["version"],
+        turns=data["turns"],
+        state=State.from_json(data["state"]),
+    )

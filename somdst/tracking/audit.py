@@ -1,0 +1,136 @@
+"""What can be read out of a conversation's log: why a slot is as it is, and a training dialogue with corrected states.
+
+Both look at entries only, so that they work on a conversation in memory and on one out of a database alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.state import State, Value
+from somdst.tracking.log import Change, Entry, Kind, Pending, Refused, Snapshot, Source, append, replay, turn_to_json
+
+
+@dataclass(frozen=True, slots=True)
+class SlotEvent:
+    """One thing that happened to a slot: a change, a write held back or refused, a pin."""
+
+    version: int
+    """Number of the entry."""
+    kind: Kind
+    source: Source
+    time: datetime
+    model: str | None = None
+    turn: Turn | None = None
+    change: Change | None = None
+    pending: Pending | None = None
+    refused: Refused | None = None
+    in_force: bool = True
+    """False where it has been undone since."""
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {
+            "version": self.version,
+            "kind": self.kind,
+            "source": self.source,
+            "time": self.time.isoformat(),
+            "in_force": self.in_force,
+        }
+        if self.model is not None:
+            data["model"] = self.model
+        if self.turn is not None:
+            data["turn"] = turn_to_json(self.turn)
+        parts = {"change": self.change, "pending": self.pending, "refused": self.refused}
+        return data | {name: part.to_json() for name, part in parts.items() if part is not None}
+
+
+def slot_history(entries: Iterable[Entry], slot: str) -> tuple[SlotEvent, ...]:
+    """Everything that happened to a slot, oldest first. The last change in force is why it is as it is."""
+    entries = tuple(entries)
+    in_force = set(replay(entries).done)
+    return tuple(
+        event
+        for number, entry in enumerate(entries, 1)
+        if (event := _event(number, entry, slot, number in in_force or entry.kind in ("undo", "redo"))) is not None
+    )
+
+
+def _event(number: int, entry: Entry, slot: str, in_force: bool) -> SlotEvent | None:
+    change = next((change for change in entry.changes if change.slot == slot), None)
+    pending = next((item for item in (*entry.held, *entry.released) if item.slot == slot), None)
+    refused = next((item for item in entry.refused if item.slot == slot), None)
+    if change is None and pending is None and refused is None and slot not in (*entry.pinned, *entry.unpinned):
+        return None
+    return SlotEvent(
+        version=number,
+        kind=entry.kind,
+        source=entry.source,
+        time=entry.time,
+        model=entry.model,
+        turn=entry.turn,
+        change=change,
+        pending=pending,
+        refused=refused,
+        in_force=in_force,
+    )
+
+
+def snapshots(entries: Iterable[Entry]) -> tuple[Snapshot, ...]:
+    """The snapshot after every entry: version 1, 2 and so on."""
+    result: list[Snapshot] = []
+    for entry in entries:
+        result.append(append(result[-1] if result else Snapshot(), entry))
+    return tuple(result)
+
+
+def corrected(entries: Sequence[Entry]) -> bool:
+    """Whether a person changed or confirmed something that is in force: such a conversation is worth learning from."""
+    return any(entries[number - 1].kind in ("correction", "confirm") for number in replay(entries).done)
+
+
+def to_dialogue(entries: Sequence[Entry], *, id: str) -> Dialogue:
+    """The turns in force with the states that they should have led to, as a dialogue to train on.
+
+    What a person said of a slot holds from the turn that it is about: for a confirmed write the turn that asked for it;
+    for a correction the latest turn that says the value, as long as the slot was not written after it; else the last.
+    """
+    start = State()
+    turns: list[Turn] = []
+    states: list[State] = []
+    written: dict[str, int] = {}  # the last turn that wrote a slot
+    for number in replay(entries).done:
+        entry = entries[number - 1]
+        if entry.turn is not None:
+            turns.append(entry.turn)
+            states.append(_write(states[-1] if states else start, entry.changes))
+            written |= {change.slot: len(turns) - 1 for change in entry.changes}
+        elif not turns:
+            start = _write(start, entry.changes)
+        else:
+            for change in entry.changes:
+                first = _about(entry, change, turns, written.get(change.slot, 0))
+                states[first:] = [_write(state, [change]) for state in states[first:]]
+                written[change.slot] = first
+    labelled = (replace(turn, state=state) for turn, state in zip(turns, states, strict=True))
+    return Dialogue(id=id, turns=tuple(labelled))
+
+
+def _write(state: State, changes: Iterable[Change]) -> State:
+    values: dict[str, Value | None] = {change.slot: change.after for change in changes}
+    return state.with_values(values)
+
+
+def _about(entry: Entry, change: Change, turns: Sequence[Turn], earliest: int) -> int:
+    """Index of the turn that a person's change is about."""
+    asked = next((item.turn - 1 for item in entry.released if item.slot == change.slot), None)
+    if entry.kind == "confirm" and asked is not None:
+        return max(asked, earliest)
+    for index in range(len(turns) - 1, earliest - 1, -1):
+        said = f"{turns[index].system} {turns[index].user}".casefold()
+        if isinstance(change.after, str) and change.after.casefold() in said:
+            return index
+    return len(turns) - 1

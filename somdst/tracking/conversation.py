@@ -1,0 +1,183 @@
+"""`Conversation`: one conversation in memory, and `Result`, what a step of it led to.
+
+It is a log with a snapshot, and a lock so that threads can share it. The rules of a step are the tracker's, and a
+conversation in a database is the store's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from somdst.errors import InputError, StateError
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.state import State, Value
+from somdst.tracking import edits
+from somdst.tracking.audit import SlotEvent, slot_history, to_dialogue
+from somdst.tracking.log import Change, Entry, Pending, Refused, Snapshot, append, replay
+
+if TYPE_CHECKING:
+    from somdst.tracking.tracker import Tracker
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a step led to: the snapshot after it, and the entry that was, or is to be, appended."""
+
+    snapshot: Snapshot
+    entry: Entry
+
+    @classmethod
+    def of(cls, before: Snapshot, entry: Entry) -> Result:
+        return cls(append(before, entry), entry)
+
+    @property
+    def state(self) -> State:
+        return self.snapshot.state
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return self.entry.changes
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        """Every write that waits for an answer, from this turn or an earlier one."""
+        return tuple(self.snapshot.pending[slot] for slot in sorted(self.snapshot.pending))
+
+    @property
+    def refused(self) -> tuple[Refused, ...]:
+        return self.entry.refused
+
+    @property
+    def domain(self) -> str | None:
+        return self.entry.domain
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "state": self.state.to_json(),
+            "changes": [change.to_json() for change in self.changes],
+            "pending": [item.to_json() for item in self.pending],
+            "refused": [item.to_json() for item in self.refused],
+            "domain": self.domain,
+        }
+
+
+class Conversation:
+    """One conversation in memory: the log, what it comes to, and everything that can be done to it.
+
+    Every method that changes something gives a `Result`. Whatever raises an error leaves the conversation as it was.
+    """
+
+    def __init__(self, tracker: Tracker, entries: Sequence[Entry] = ()) -> None:
+        self.tracker = tracker
+        self.snapshot = replay(entries)
+        self._entries = list(entries)
+        self.lock = threading.RLock()
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(self._entries)
+
+    @property
+    def state(self) -> State:
+        return self.snapshot.state
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        return self.snapshot.turns
+
+    def update(self, user: str, system: str = "") -> Result:
+        """The next turn: what the system said, if anything, and what the user said to it."""
+        with self.lock:
+            return self.take(self.tracker.step(self.snapshot, Turn(system=system, user=user)))
+
+    async def update_async(self, user: str, system: str = "") -> Result:
+        """`update` in a thread, so that an event loop goes on meanwhile."""
+        return await asyncio.to_thread(self.update, user, system)
+
+    def correct(self, slot: str, value: Value | None, *, pin: bool = False) -> Result:
+        """Write a value by hand, None deleting: the next turn starts from it."""
+        with self.lock:
+            return self.take(self.tracker.correct(self.snapshot, {slot: value}, pin=pin))
+
+    def pin(self, *slots: str) -> Result:
+        """From now on only new evidence in a later utterance changes these slots."""
+        with self.lock:
+            return self.take(self.tracker.pin(self.snapshot, slots))
+
+    def unpin(self, *slots: str) -> Result:
+        with self.lock:
+            return self.take(Result.of(self.snapshot, edits.unpin(self.snapshot, slots)))
+
+    def confirm(self, *slots: str) -> Result:
+        """Make the pending writes of these slots; of all, where none is named."""
+        with self.lock:
+            chosen = slots or tuple(self.snapshot.pending)
+            return self.take(Result.of(self.snapshot, edits.confirm(self.snapshot, chosen)))
+
+    def reject(self, *slots: str) -> Result:
+        """Drop the pending writes of these slots; of all, where none is named."""
+        with self.lock:
+            chosen = slots or tuple(self.snapshot.pending)
+            return self.take(Result.of(self.snapshot, edits.reject(self.snapshot, chosen)))
+
+    def undo(self) -> Result:
+        """Take back the last thing that happened, a turn or an edit. More undos go further back."""
+        with self.lock:
+            target = self._entries[edits.undo_target(self.snapshot) - 1]
+            return self.take(Result.of(self.snapshot, edits.undo(self.snapshot, target)))
+
+    def redo(self) -> Result:
+        """Do again what the last undo took back."""
+        with self.lock:
+            target = self._entries[edits.redo_target(self.snapshot) - 1]
+            return self.take(Result.of(self.snapshot, edits.redo(self.snapshot, target)))
+
+    def at(self, version: int) -> Snapshot:
+        """The conversation as it was after so many entries; 0 is the start."""
+        if not 0 <= version <= self.version:
+            raise InputError(f"There is no version {version}: this conversation has 0 to {self.version}.")
+        return replay(self._entries[:version])
+
+    def history(self, slot: str) -> tuple[SlotEvent, ...]:
+        """Why is this slot so? Everything that happened to it, oldest first."""
+        return slot_history(self._entries, self.tracker.slot(slot))
+
+    def to_dialogue(self, *, id: str) -> Dialogue:
+        """The turns with their corrected states, to train on."""
+        return to_dialogue(self._entries, id=id)
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole log, and the state for whoever only wants that."""
+        return {"entries": [entry.to_json() for entry in self._entries], "state": self.state.to_json()}
+
+    @classmethod
+    def from_json(cls, data: object, *, tracker: Tracker) -> Conversation:
+        """What `to_json` gave. The state is replayed from the log and must agree with the one that was written."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("entries"), list):
+            raise StateError("A conversation is a JSON object with the key `entries`, a list.")
+        conversation = cls(tracker, [Entry.from_json(entry) for entry in data["entries"]])
+        snapshot = conversation.snapshot
+        for slot in (*snapshot.state, *snapshot.pinned, *snapshot.pending):
+            tracker.slot(slot)
+        if "state" in data and State.from_json(data["state"]) != conversation.state:
+            raise StateError("The conversation's state is not what its entries lead to: one of them was changed.")
+        return conversation
+
+    def take(self, result: Result) -> Result:
+        """Append a result that the tracker made from this conversation's snapshot, with the lock held."""
+        self._entries.append(result.entry)
+        self.snapshot = result.snapshot
+        return result

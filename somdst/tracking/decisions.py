@@ -1,0 +1,153 @@
+"""What becomes of a prediction: which writes are made, which are held back, which are refused.
+
+Three rules stand between a model and the memory, in this order:
+
+1. a slot with a closed list takes only a value of it: the nearest one, and where none is near the write is refused;
+2. a pinned slot changes only through a value that was copied out of the current turn's words;
+3. a write less probable than the threshold is held back, with a question to ask.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from somdst.memory.operations import Operation, OperationSet
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import DONTCARE
+from somdst.model.prediction import Prediction, apply_prediction
+from somdst.tracking.log import Change, Pending, Refused, Snapshot
+
+NEAR = 0.82
+"""How alike a value must be to one of a closed list: "center" is near enough to "centre", "north" to "south" is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides, besides the prediction."""
+
+    schema: Schema
+    """Slots that are not in it are never written."""
+    operation_set: OperationSet
+    threshold: float = 0.0
+
+
+class Decision(NamedTuple):
+    changes: tuple[Change, ...]
+    held: tuple[Pending, ...]
+    refused: tuple[Refused, ...]
+    released: tuple[Pending, ...]
+    """Writes held back before that this turn answers: it writes the slot, asks anew, or says what stands there."""
+
+
+def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision:
+    """Sort the predicted writes into made, held back and refused; what stands there already answers a question."""
+    changes: list[Change] = []
+    held: list[Pending] = []
+    refused: list[Refused] = []
+    said_again: set[str] = set()
+    for asked in _asked(snapshot, prediction, rules):
+        change = asked if asked.after == asked.before else _fitted(asked, rules.schema[asked.slot])
+        if change is None:
+            reason = f'"{asked.after}" is not among the values of {asked.slot}, and none of them is near.'
+            refused.append(Refused(asked, reason))
+        elif change.after == change.before:
+            if change.probability is None or change.probability >= rules.threshold:
+                said_again.add(change.slot)
+        elif change.slot in snapshot.pinned and not _new_evidence(change):
+            refused.append(
+                Refused(change, f"{change.slot} is pinned, and the words of this turn do not say the value.")
+            )
+        elif change.probability is not None and change.probability < rules.threshold:
+            held.append(Pending(change, question(change, rules.schema[change.slot]), len(snapshot.turns) + 1))
+        else:
+            changes.append(change)
+    settled = {change.slot for change in changes} | {item.slot for item in held} | said_again
+    released = tuple(item for slot, item in snapshot.pending.items() if slot in settled)
+    return Decision(tuple(changes), tuple(held), tuple(refused), released)
+
+
+def question(change: Change, slot: Slot) -> str:
+    """What to ask the user about a write that was held back.
+
+    >>> area = Slot.of("hotel", "area")
+    >>> question(Change(area, Operation.UPDATE, None, "north"), area)
+    'Did you mean north for the hotel area?'
+    """
+    words = f"{slot.domain} {slot.name}".replace("_", " ")
+    if change.after is None:
+        return f"Should I forget {_spoken(change.before)} for the {words}?"
+    if change.after is DONTCARE:
+        return f"Is any {words} fine?"
+    return f"Did you mean {change.after} for the {words}?"
+
+
+def nearest(value: str, allowed: tuple[str, ...]) -> str | None:
+    """The value of a closed list that is meant by some text, if one is.
+
+    >>> nearest("city Center", ("north", "centre")), nearest("4 stars", ("3", "4")), nearest("moon", ("north",))
+    ('centre', '4', None)
+    """
+    spoken = value.casefold().strip()
+    known = {item.casefold(): item for item in allowed}
+    if spoken in known:
+        return known[spoken]
+    joined = [item for item in known if _joined(item) == _joined(spoken)]  # north east, north-east
+    if len(joined) == 1:
+        return known[joined[0]]
+    alike = [item for item in known if _digits(item) == _digits(spoken)]  # 2:00 is near 12:00, and something else
+    inside = [item for item in alike if _has_words(spoken, item)]
+    if len(inside) == 1:
+        return known[inside[0]]
+    words = [spoken, *spoken.split()]
+    near = {match for word in words for match in difflib.get_close_matches(word, alike, n=1, cutoff=NEAR)}
+    return known[near.pop()] if len(near) == 1 else None
+
+
+def _asked(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> list[Change]:
+    """What the prediction says of the slots, in the schema's order; an update without a value says nothing."""
+    before = snapshot.state
+    after = apply_prediction(before, prediction, operation_set=rules.operation_set)
+    asked = [
+        Change(slot, said.operation, before.get(slot), after.get(slot), said.probability, said.evidence)
+        for slot in rules.schema.slots
+        if (said := prediction.slots.get(slot)) is not None and said.operation is not Operation.CARRYOVER
+    ]
+    return [change for change in asked if change.after != "" and not _says_nothing(change, prediction)]
+
+
+def _says_nothing(change: Change, prediction: Prediction) -> bool:
+    empty = change.operation is Operation.UPDATE and not prediction.slots[change.slot].value
+    return empty and change.after == change.before
+
+
+def _fitted(change: Change, slot: Slot) -> Change | None:
+    """The change with a value of the slot's closed list, or None where no value is near."""
+    if slot.values is None or not isinstance(change.after, str):
+        return change
+    value = nearest(change.after, slot.values)
+    return None if value is None else replace(change, after=value)
+
+
+def _new_evidence(change: Change) -> bool:
+    return (
+        change.operation is Operation.UPDATE and change.evidence is not None and change.evidence.is_of("user", "system")
+    )
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", text)
+
+
+def _digits(text: str) -> list[str]:
+    return re.findall(r"\d+", text)
+
+
+def _has_words(text: str, words: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
+
+
+def _spoken(value: object) -> str:
+    return "any" if value is DONTCARE else str(value)

@@ -1,0 +1,215 @@
+"""The public API: `Tracker` opens a model and steps conversations, `Conversation` is one of them in memory.
+
+    tracker = Tracker.from_pretrained()
+    conversation = tracker.start()
+    result = conversation.update(user="a cheap hotel in the north, please")
+    result.state, result.changes
+
+`Tracker.step` and its like are pure: a snapshot and a turn in, a `Result` with the entry to append out. The service
+keeps its conversations in a database through them; `Conversation` (`conversation.py`) is the same over a list. What
+becomes of a prediction is `decisions.py`'s concern.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+
+from somdst.errors import InputError, ModelError, did_you_mean
+from somdst.memory.dialogue import Turn
+from somdst.memory.schema import Schema
+from somdst.memory.state import DONTCARE, State, Value, value_from_json
+from somdst.model.prediction import Predictor, TurnInput
+from somdst.tracking import edits
+from somdst.tracking.conversation import Conversation, Result
+from somdst.tracking.decisions import Rules, decide, nearest
+from somdst.tracking.log import Entry, Snapshot, Source, append, now
+
+__all__ = ["MAX_TEXT", "MAX_VALUE", "Conversation", "Result", "Tracker", "check_turn"]
+
+MAX_TEXT = 20_000
+"""Longest utterance in characters. A model reads a few hundred words; far more than that is no utterance."""
+MAX_VALUE = 500
+"""Longest value that a person may write, in characters."""
+
+
+class Tracker:
+    """Steps conversations with a predictor. It holds no conversation itself and can be shared by threads."""
+
+    def __init__(self, predictor: Predictor, *, schema: Schema | None = None, threshold: float | None = None) -> None:
+        """`schema` may have fewer slots than the model's, and closed lists. Writes less probable than `threshold`
+        are held back as pending."""
+        self.predictor = predictor
+        self.schema = schema or predictor.schema
+        self.threshold = 0.0 if threshold is None else threshold
+        if not 0 <= self.threshold <= 1:
+            raise InputError(f"The threshold must be a probability between 0 and 1, not {threshold}.")
+        self._refuse_unknown_slots()
+        self._rules = Rules(self.schema, predictor.operation_set, self.threshold)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path_or_name: str | Path = "default",
+        *,
+        schema: Schema | str | Path | None = None,
+        threshold: float | None = None,
+        precision: str = "int8",
+        threads: int | None = None,
+    ) -> Tracker:
+        """Open a model by its folder or its name; without an argument, the one that comes with the package.
+
+        It runs on ONNX Runtime. A folder that training has just made, and nobody has exported yet, runs on torch.
+        """
+        from somdst.model.folder import ModelFolder
+
+        folder = ModelFolder.open(path_or_name)
+        return cls(
+            folder.predictor(precision=precision, threads=threads),
+            schema=Schema.load(schema) if isinstance(schema, (str, Path)) else schema,
+            threshold=folder.config.pending_threshold if threshold is None else threshold,
+        )
+
+    def start(self) -> Conversation:
+        """A new, empty conversation."""
+        return Conversation(self)
+
+    # Pure steps: a snapshot in, a result out
+
+    def step(self, snapshot: Snapshot, turn: Turn, *, time: datetime | None = None) -> Result:
+        """What a turn does to a conversation."""
+        return self.step_many([(snapshot, turn)], time=time)[0]
+
+    def step_many(self, steps: Sequence[tuple[Snapshot, Turn]], *, time: datetime | None = None) -> list[Result]:
+        """What turns do to as many conversations, in one run of the model. One bad turn refuses them all."""
+        if not steps:
+            return []
+        for _, turn in steps:
+            check_turn(turn)
+        predictions = self.predictor.predict([self._input(snapshot, turn) for snapshot, turn in steps])
+        results: list[Result] = []
+        for (snapshot, turn), prediction in zip(steps, predictions, strict=True):
+            changes, held, refused, released = decide(snapshot, prediction, self._rules)
+            entry = Entry(
+                kind="turn",
+                source="model",
+                time=time or now(),
+                model=self.predictor.model_id,
+                turn=Turn(system=turn.system, user=turn.user),
+                domain=prediction.domain,
+                changes=changes,
+                held=held,
+                released=released,
+                refused=refused,
+            )
+            results.append(Result(append(snapshot, entry), entry))
+        return results
+
+    def correct(
+        self,
+        snapshot: Snapshot,
+        values: Mapping[str, Value | None],
+        *,
+        pin: bool = False,
+        source: Source = "person",
+        time: datetime | None = None,
+    ) -> Result:
+        """Write values by hand, None deleting. They are the next turn's input."""
+        checked = {self.slot(slot): self._checked(slot, value) for slot, value in values.items()}
+        if not checked:
+            raise InputError("A correction needs at least one slot.")
+        return Result.of(snapshot, edits.correct(snapshot, checked, pin=pin, source=source, time=time))
+
+    def pin(
+        self, snapshot: Snapshot, slots: Sequence[str], *, source: Source = "person", time: datetime | None = None
+    ) -> Result:
+        """From now on only new evidence in a later utterance changes these slots."""
+        return Result.of(snapshot, edits.pin(snapshot, [self.slot(slot) for slot in slots], source=source, time=time))
+
+    def slot(self, name: str) -> str:
+        """The name, if the schema has that slot; else an error with the nearest one."""
+        if not isinstance(name, str):
+            raise InputError(f"A slot is named by text such as hotel-area, not by {type(name).__name__}.")
+        if name not in self.schema:
+            hint = did_you_mean(name, self.schema)
+            raise InputError(f'There is no slot "{name}" among the {len(self.schema)} of this tracker.{hint}')
+        return str(name)
+
+    def _checked(self, slot: str, value: Value | None) -> Value | None:
+        """A person's value, in the form the memory keeps."""
+        if value is None or value is DONTCARE:
+            return value
+        if not isinstance(value, str):
+            raise InputError(f'The value of "{slot}" must be text, None or DONTCARE, not {type(value).__name__}.')
+        if not value.strip() or len(value) > MAX_VALUE or _broken(value):
+            raise InputError(f'The value of "{slot}" must be 1 to {MAX_VALUE} characters of text; None deletes it.')
+        allowed = self.schema[slot].values
+        known = value_from_json(value.strip())
+        if allowed is None or not isinstance(known, str):
+            return known
+        if (near := nearest(known, allowed)) is None:
+            raise InputError(f'"{value}" is not among the values of "{slot}": {", ".join(allowed)}.')
+        return near
+
+    def _input(self, snapshot: Snapshot, turn: Turn) -> TurnInput:
+        state, known = snapshot.state, self.predictor.schema
+        if any(slot not in known for slot in state):  # written under another model: kept, but this one cannot read it
+            state = State({slot: value for slot, value in state.items() if slot in known})
+        history = self.predictor.history
+        seen = snapshot.turns[-history:] if history else ()
+        return TurnInput(seen[-1] if seen else None, turn, state, older=seen[:-1])
+
+    def _refuse_unknown_slots(self) -> None:
+        unknown = [slot for slot in self.schema if slot not in self.predictor.schema]
+        if unknown:
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            raise ModelError(
+                f'The model "{self.predictor.model_id}" was not trained on the slot "{unknown[0]}"{more}: train one '
+                "with this schema (`somdst train --help`), or leave the slot out of the schema."
+                f"{did_you_mean(unknown[0], self.predictor.schema)}"
+            )
+
+    # Conversations in memory
+
+    def update_many(self, turns: Sequence[tuple[Conversation, Turn]]) -> list[Result]:
+        """One turn for each of many conversations, in one run of the model: all of them, or on an error none."""
+        conversations = [conversation for conversation, _ in turns]
+        if not all(isinstance(conversation, Conversation) and isinstance(turn, Turn) for conversation, turn in turns):
+            raise InputError("A batch is a list of pairs, each a Conversation and a Turn.")
+        if any(conversation.tracker is not self for conversation in conversations):
+            raise InputError("A batch holds conversations of one tracker, the one that steps it.")
+        if len(set(map(id, conversations))) < len(conversations):
+            raise InputError("A conversation can have only one turn in a batch: send its next turn in the next batch.")
+        with ExitStack() as locks:
+            for conversation in sorted(conversations, key=id):  # one order for all, so that nobody waits in a circle
+                locks.enter_context(conversation.lock)
+            results = self.step_many([(conversation.snapshot, turn) for conversation, turn in turns])
+            for conversation, result in zip(conversations, results, strict=True):
+                conversation.take(result)
+            return results
+
+    async def update_many_async(self, turns: Sequence[tuple[Conversation, Turn]]) -> list[Result]:
+        """`update_many` in a thread, so that an event loop goes on meanwhile."""
+        return await asyncio.to_thread(self.update_many, turns)
+
+
+def check_turn(turn: Turn) -> None:
+    """Refuse a turn that cannot be processed."""
+    for who, text in (("system", turn.system), ("user", turn.user)):
+        if not isinstance(text, str):
+            raise InputError(f"What the {who} said must be text, not {type(text).__name__}.")
+        if len(text) > MAX_TEXT:
+            raise InputError(
+                f"What the {who} said has {len(text):,} characters; at most {MAX_TEXT:,} are read: cut it."
+            )
+        if _broken(text):
+            raise InputError(f"What the {who} said is not valid Unicode text (half a surrogate pair): decode it again.")
+    if not turn.user.strip() and not turn.system.strip():
+        raise InputError("The turn is empty: it needs what the user said, what the system said, or both.")
+
+
+def _broken(text: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in text) if not text.isascii() else False
