@@ -22,9 +22,10 @@ from databases import PostgresServer, find_binaries
 from services import Server
 from sqlalchemy import text
 
-from somdst import Client, edits
+from somdst import Client
 from somdst.service.client import RemoteConversation, ServiceError
 from somdst.store import Store, Unavailable, Write, verify
+from somdst.tracking import edits
 
 KILLS = 50
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from somdst.corpora import open_corpus, read_dialogues, write_dialogues
 from somdst.corpora.jsonlines import MAX_LINE, dialogue_from_json, dialogue_to_json, read_lines
-from somdst.errors import CorpusError
+from somdst.errors import CorpusError, FileError
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.state import DONTCARE, State
 
@@ -71,7 +71,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path) -> None:
         write_dialogues(path, breaks())
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(CorpusError, match="Cannot write"):
+    with pytest.raises(FileError, match="Cannot write"):
         write_dialogues(tmp_path / "nowhere" / "x.jsonl", [ONE])
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from corpus_files import HOTEL, TRAIN, dialogue, metadata, write_json, write_multiwoz, zipped
 
-from somdst.corpora import Corpus, open_corpus, published
+from somdst.corpora import Corpus, open_corpus
+from somdst.corpora import paper_counts as published
 from somdst.corpora.labels import ANY_SLOT, clean, repair
 from somdst.corpora.multiwoz import SCHEMA
 from somdst.corpora.statistics import Statistics, count

@@ -21,7 +21,7 @@ from safetensors.torch import load_file  # noqa: E402
 from somdst.cli.train import read_corpora  # noqa: E402
 from somdst.corpora import open_corpus  # noqa: E402
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues  # noqa: E402
-from somdst.errors import InputError, ModelError  # noqa: E402
+from somdst.errors import FileError, InputError, ModelError  # noqa: E402
 from somdst.evaluate.metrics import joint_goal_accuracy  # noqa: E402
 from somdst.evaluate.run import run  # noqa: E402
 from somdst.learn.batches import Batches, examples  # noqa: E402
@@ -267,12 +267,12 @@ def test_steps_after_the_last_checkpoint_are_lived_through_again(uninterrupted: 
     trainer(tmp_path, EVERYTHING, report_every=1, stop_after=7).run()
     (tmp_path / CHECKPOINT).write_bytes(kept)
     (tmp_path / PREVIOUS).unlink()
-    (tmp_path / f".next.{CHECKPOINT}.123").write_bytes(b"half")
+    (tmp_path / f".12345678-next.{CHECKPOINT}").write_bytes(b"half")
     trainer(tmp_path, EVERYTHING, report_every=1).run()
     assert_same(weights(tmp_path), weights(uninterrupted))
     steps = [record["step"] for record in read_metrics(tmp_path / "metrics.jsonl")]
     assert steps == sorted(set(steps)) == [step for step, _ in scalars(tmp_path, "loss")]
-    assert not (tmp_path / f".next.{CHECKPOINT}.123").exists()
+    assert not (tmp_path / f".12345678-next.{CHECKPOINT}").exists()
 
 
 def test_killed_between_the_two_renames(uninterrupted: Path, tmp_path: Path) -> None:
@@ -372,11 +372,11 @@ def files_up_to(size: int) -> Iterator[None]:
 def test_a_full_disk(stopped: Path, tmp_path: Path) -> None:
     settings = SMALL | {"epochs": 1.0}
     before = (stopped / CHECKPOINT).read_bytes()
-    with files_up_to(100_000), pytest.raises(ModelError) as caught:
+    with files_up_to(100_000), pytest.raises(FileError) as caught:
         trainer(stopped, settings, stop_after=5).run()
     assert str(caught.value).endswith(f"{CHECKPOINT}: File too large. What was there before is intact.")
     assert (stopped / CHECKPOINT).read_bytes() == before
-    with files_up_to(100_000), pytest.raises(ModelError, match=r"model.safetensors: File too large. What was there"):
+    with files_up_to(100_000), pytest.raises(FileError, match=r"model.safetensors: File too large. What was there"):
         trainer(stopped, settings).run()
     with files_up_to(10), pytest.raises(ModelError, match="File too large"):
         trainer(stopped, settings, report_every=1).run()
