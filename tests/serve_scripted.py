@@ -26,9 +26,8 @@ from scripted import RulePredictor
 from somdst.errors import ModelError
 from somdst.memory.operations import Operation
 from somdst.model.prediction import Prediction, TurnInput
-from somdst.service.api_keys import load_keys
 from somdst.service.app import create_app
-from somdst.service.configuration import Settings
+from somdst.service.configuration import Settings, load_keys
 from somdst.service.server import bind, serve
 from somdst.tracking.tracker import Tracker
 

@@ -16,8 +16,7 @@ from browser import chromium, served
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from somdst.corpora.jsonlines import dialogue_from_json
-from somdst.service.api_keys import load_keys
-from somdst.service.configuration import Settings
+from somdst.service.configuration import Settings, load_keys
 
 FILES = Path(__file__).parents[1] / "somdst" / "service" / "page"
 LAPTOP: Any = {"width": 1366, "height": 850}

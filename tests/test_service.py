@@ -254,21 +254,6 @@ def test_monitoring(server: Server, client: Client) -> None:
     assert float(lines[f'somdst_request_seconds_count{{route="{route}"}}']) >= 1
 
 
-def test_concurrent_turns_share_model_runs(tmp_path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with Server(str(tmp_path / "c.sqlite"), "--delay", "0.05", "0") as server, Client(server.url) as client:
-        conversations = [client.start() for _ in range(16)]
-        with ThreadPoolExecutor(16) as threads:
-            answers = list(threads.map(lambda conversation: conversation.update("hotel area north"), conversations))
-        assert {answer.state["hotel-area"] for answer in answers} == {"north"}
-        metrics = httpx.get(f"{server.url}/metrics").text
-        runs = next(
-            float(line.split()[1]) for line in metrics.splitlines() if line.startswith("somdst_batch_size_count")
-        )
-        assert runs <= 6
-
-
 def test_turns_of_one_conversation_keep_their_order(client: Client) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -17,9 +19,10 @@ from services import Server
 
 from somdst import Client, State
 from somdst.errors import InputError
-from somdst.service.api_keys import Keys, load_keys
-from somdst.service.guards import depth
-from somdst.service.server import bind, loopback
+from somdst.service import guards
+from somdst.service.configuration import Keys, load_keys
+from somdst.service.guards import TOKENS, depth, loopback
+from somdst.service.server import bind
 
 NASTY = [
     "'; DROP TABLE conversations; --",
@@ -158,6 +161,15 @@ def test_bodies_that_are_no_request(web: httpx.Client, body: bytes) -> None:
     sentence(answer, answer.status_code)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "latin-1"])
+def test_only_utf8_is_read(web: httpx.Client, encoding: str) -> None:
+    body = json.dumps({"turns": [{"user": "café"}]}, ensure_ascii=False)
+    assert "not UTF-8" in sentence(post_raw(web, body.encode(encoding)), 400)
+    deep = '{"turns": ' + "[" * 100 + "]" * 100 + "}"
+    sentence(post_raw(web, deep.encode(encoding)), 400)
+    assert post_raw(web, body.encode()).status_code == 200
+
+
 def test_a_body_that_is_not_sent_as_json(web: httpx.Client) -> None:
     sentence(web.post("/v1/track", data={"turns": "x"}), 415)
     sentence(web.post("/v1/track", content=b"{}", headers={"content-type": "text/plain"}), 415)
@@ -223,6 +235,34 @@ def test_other_hosts_and_sites_are_kept_out(web: httpx.Client) -> None:
     assert web.post("/v1/conversations", headers={"sec-fetch-site": "same-origin"}).status_code == 201
 
 
+FOREIGN: list[list[tuple[str, str]]] = [
+    [("origin", "https://evil.example")],
+    [("origin", "null")],
+    [("origin", "http://127.0.0.1:1")],  # another service of this machine
+    [("origin", "http://HOST"), ("origin", "https://evil.example")],
+    [("Origin", "HTTPS://EVIL.EXAMPLE")],
+    [("sec-fetch-site", "Cross-Site")],
+    [("sec-fetch-site", "same-site")],
+    [("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")],
+    [("sec-fetch-site", "same-origin, cross-site")],
+    [("sec-fetch-site", "same-origin"), ("origin", "https://evil.example")],
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+def test_another_site_cannot_write(server: Server, web: httpx.Client, headers: list[tuple[str, str]]) -> None:
+    host = server.url.removeprefix("http://")
+    sent = [(name, value.replace("HOST", host)) for name, value in headers]
+    for method in ("POST", "DELETE"):
+        path = "/v1/conversations" if method == "POST" else "/v1/subjects/somebody"
+        sentence(web.request(method, path, headers=sent), 403)
+
+
+def test_the_service_s_own_page_can_write(server: Server, web: httpx.Client) -> None:
+    for headers in ({"origin": server.url}, {"origin": server.url, "sec-fetch-site": "same-origin"}, {}):
+        assert web.post("/v1/conversations", headers=headers).status_code == 201
+
+
 def test_without_keys_only_loopback() -> None:
     with pytest.raises(InputError, match="listens on loopback only"):
         bind("0.0.0.0", 0, keys=False, insecure=False)
@@ -236,19 +276,30 @@ def test_without_keys_only_loopback() -> None:
     assert not loopback("example.org")
 
 
-def test_a_port_that_is_taken_is_one_sentence() -> None:
+@pytest.mark.parametrize("listening", [True, False], ids=["listening", "only bound"])
+def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, listening: bool) -> None:
     with socket.socket() as taken:
+        # With this option two sockets may be bound to one port, as long as neither listens.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(listening))
         taken.bind(("127.0.0.1", 0))
-        taken.listen()
+        if listening:
+            taken.listen()
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "somdst", "serve", "--port", port, "--database", "/tmp/unused.sqlite"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        database = tmp_path / "unused.sqlite"
+        command = [sys.executable, "-m", "somdst", "serve", "--port", port, "--database", str(database)]
+        done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stdout == ""
-    [line] = done.stderr.splitlines()
-    assert (
-        line == f"somdst: Cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port."
-    )
+    sentence = f"Cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port."
+    assert done.stderr.splitlines() == [f"somdst: {sentence}"]
+    assert not database.exists()
+
+
+def test_the_port_is_taken_from_the_start() -> None:
+    with bind("127.0.0.1", 0, keys=False, insecure=False) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(InputError, match="Address already in use"):
+            bind("127.0.0.1", port, keys=False, insecure=False)
 
 
 def test_keys(tmp_path: Path) -> None:
@@ -275,4 +326,69 @@ def test_keys(tmp_path: Path) -> None:
 
 def test_depth_counts_brackets_outside_strings() -> None:
     assert depth(b'{"a": ["[[[[", {"b": "\\"[["}]}') == 3
+    assert depth(b'{"a\\\\": [[1]]}') == 3
     assert depth(b'"text"') == 0
+    assert depth(b'{"never closed: [[[') == 1
+    assert depth(b"]]]]") == 0
+
+
+HOSTILE = [b'{"user":"' + b'\\"', b'{"user":"' + b"\\", b'"', b'"[', b"[", b"[]", b"{", b"\\", b"\\[", b'"\\"', b"x"]
+
+
+@pytest.mark.parametrize("unit", HOSTILE, ids=repr)
+def test_the_work_grows_with_the_size_of_a_body(unit: bytes) -> None:
+    """Steps are counted, not seconds: a body ten times as long takes ten times as many, whatever is in it."""
+    start, repeated = (unit[:9], unit[9:]) if unit.startswith(b'{"user":"') else (b"", unit)
+    short, long = (steps_of_depth(start + repeated * times) for times in (100, 1000))
+    assert long <= 10 * short
+    # A step of the loop is one match. Of at most two bytes each, so that no match scans far and gives up.
+    assert re._parser.parse(TOKENS.pattern, re.DOTALL).getwidth()[1] == 2  # type: ignore[attr-defined]
+
+
+def steps_of_depth(body: bytes) -> int:
+    """Lines of `depth` that were run."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+        nonlocal lines
+        if frame.f_code is not depth.__code__:
+            return None
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        depth(body)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def test_no_pattern_of_the_service_backtracks_for_long() -> None:
+    """Every pattern that sees what a caller sent: no unbounded repeat inside another one."""
+    patterns = {name: found for name, found in vars(guards).items() if isinstance(found, re.Pattern)}
+    assert set(patterns) == {"OPEN_PATHS", "REQUEST_ID", "HOST", "TOKENS"}, "look at the new one, then name it here"
+    for pattern in patterns.values():
+        repeats = [item for item in walk(re._parser.parse(pattern.pattern)) if is_unbounded(item)]  # type: ignore[attr-defined]
+        assert not any(is_unbounded(inner) for repeat in repeats for inner in walk(repeat[1][2]))
+    sources = Path(guards.__file__).parent.glob("*.py")
+    inline = {
+        path.name for path in sources if re.search(r"\bre\.(search|match|fullmatch|sub|split|find)", path.read_text())
+    }
+    assert inline == {"configuration.py"}, "which reads the operator's key file only"
+
+
+def walk(parsed: Any) -> Iterator[Any]:
+    for item in parsed:
+        yield item
+        for part in item[1] if isinstance(item[1], (tuple, list)) else ():
+            if hasattr(part, "getwidth"):
+                yield from walk(part)
+            elif isinstance(part, list):
+                for branch in part:
+                    yield from walk(branch)
+
+
+def is_unbounded(item: Any) -> bool:
+    return str(item[0]) in ("MAX_REPEAT", "MIN_REPEAT") and item[1][1] > 1000

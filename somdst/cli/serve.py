@@ -24,10 +24,15 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     keys: Annotated[
-        Path | None, typer.Option(help="File with one `tenant:key` a line; or set SOMDST_API_KEYS.")
+        Path | None,
+        typer.Option(
+            help="File with one `tenant:key` per line, keys of at least 16 characters; or set SOMDST_API_KEYS."
+        ),
     ] = None,
     insecure: Annotated[bool, typer.Option(help="Listen beyond loopback without API keys.")] = False,
-    schema: Annotated[Path | None, typer.Option(help="Schema with fewer slots or closed lists of values.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="A schema with fewer slots, or with closed lists of values.")
+    ] = None,
     threshold: Annotated[
         float | None, typer.Option(min=0, max=1, help="Hold back writes less probable than this.")
     ] = None,
@@ -35,22 +40,21 @@ def serve(
         list[str] | None, typer.Option(help="NAME=FOLDER of a model to replay stored conversations under.")
     ] = None,
     retention_days: Annotated[
-        float | None, typer.Option(min=0, help="Erase conversations so long after their last change.")
+        float | None, typer.Option(min=0, help="Erase conversations this many days after their last change.")
     ] = None,
     max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one batch; 1: no batching.")] = 32,
-    max_turns: Annotated[int, typer.Option(min=1, help="Turns under way before the answer is 503.")] = 128,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the model; by default one a core.")] = None,
+    max_turns: Annotated[int, typer.Option(min=1, help="Turns and edits under way before the answer is 503.")] = 128,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the model; by default one per core.")] = None,
     log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
-    log_level: Annotated[str, typer.Option(help="info, or warning for no line a request.")] = "info",
+    log_level: Annotated[str, typer.Option(help="info, or warning for no line per request.")] = "info",
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI file and exit.")] = False,
 ) -> None:
     """Serve conversations over HTTP, with a page to watch the memory.
 
     Example: `somdst serve --port 8000`, then open http://127.0.0.1:8000.
     """
-    from somdst.service.api_keys import load_keys
     from somdst.service.app import create_app, describe
-    from somdst.service.configuration import Settings
+    from somdst.service.configuration import Settings, load_keys
     from somdst.service.server import bind
     from somdst.service.server import serve as run
 
@@ -76,8 +80,8 @@ def serve(
 
         return Tracker.from_pretrained(path_or_name, schema=schema, threshold=threshold, threads=threads)
 
-    application = create_app(settings, open_tracker)
     listener = bind(host, port, keys=settings.keys is not None, insecure=insecure)
+    application = create_app(settings, open_tracker)
     _announce(settings, *listener.getsockname()[:2], insecure=insecure)
     run(application, settings, sockets=[listener], log_level=log_level.upper())
 
@@ -104,13 +108,13 @@ def _announce(settings: Settings, host: str, port: int, *, insecure: bool) -> No
     if settings.keys is not None:
         typer.echo(f"somdst: {len(settings.keys)} API key(s); each tenant sees its own conversations only", err=True)
     elif insecure:
-        typer.echo("somdst: no API keys, and anybody who reaches this address can read and write everything", err=True)
+        typer.echo("somdst: no API keys: anybody who reaches this address can read and write everything", err=True)
     else:
-        typer.echo("somdst: no API keys, so it listens on loopback only (see --keys)", err=True)
+        typer.echo("somdst: no API keys: it listens on loopback only (see --keys)", err=True)
 
 
 def _shown(database: str) -> str:
-    """Without the password."""
+    """The database without its password."""
     if "://" not in database:
         return database
     from sqlalchemy.engine import make_url

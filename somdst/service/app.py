@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
-from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
@@ -19,17 +18,14 @@ from starlette.middleware import Middleware
 
 from somdst import __version__
 from somdst.errors import SomdstError
-from somdst.service import conversations, tracking, writes
-from somdst.service import openapi_examples as examples
+from somdst.service import openapi
 from somdst.service.configuration import Settings
-from somdst.service.core import Service
+from somdst.service.core import OpenTracker, Service
 from somdst.service.guards import Guarded, Limited, Observed, problem
-from somdst.service.models import OpenTracker
-from somdst.service.requests import answers
+from somdst.service.routes import router
 from somdst.service.views import Health, Readiness
 from somdst.tracking.tracker import Tracker
 
-ROUTES = (conversations, writes, tracking)
 PAGE = Path(__file__).parent / "page"
 
 
@@ -58,22 +54,21 @@ def create_app(settings: Settings, open_tracker: OpenTracker) -> FastAPI:
         ],
     )
     app.state.service = service
-    for module in ROUTES:
-        app.include_router(module.router)
+    app.include_router(router)
     _add_monitoring(app, service)
     _add_page(app)
     _add_problems(app)
-    app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
+    app.openapi = lambda: openapi.description(app, [*app.routes, *router.routes])  # type: ignore[method-assign]
     return app
 
 
 def _add_monitoring(app: FastAPI, service: Service) -> None:
-    @app.get("/healthz", tags=["monitoring"], responses=_examples(examples.HEALTH))
+    @app.get("/healthz", tags=["monitoring"], responses=_examples(openapi.HEALTH))
     async def health() -> Health:
         """The process is up."""
         return Health(status="ok")
 
-    @app.get("/readyz", tags=["monitoring"], responses=_examples(examples.READY, 503))
+    @app.get("/readyz", tags=["monitoring"], responses=_examples(openapi.READY, 503))
     async def ready() -> Readiness:
         """The model is loaded and the database answers; if not, 503 with the reason."""
         model = service.models.tracker.predictor.model_id
@@ -95,7 +90,7 @@ _METRICS: dict[int | str, dict[str, Any]] = {
 
 
 def _examples(example: object, *codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: entry for code, entry in answers(example, *codes).items() if code in (200, *codes)}
+    return {code: entry for code, entry in openapi.answers(example, *codes).items() if code in (200, *codes)}
 
 
 def _add_page(app: FastAPI) -> None:
@@ -124,7 +119,7 @@ def _add_problems(app: FastAPI) -> None:
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
-            return JSONResponse({"error": examples.PROBLEMS[400]}, 400)
+            return JSONResponse({"error": openapi.PROBLEMS[400]}, 400)
         place = " of ".join(str(part)[:60] for part in reversed(first["loc"]))
         sentence = f"In the request, {place}: {first['msg'][:1].lower()}{first['msg'][1:]}."
         return JSONResponse({"error": sentence.encode("ascii", "backslashreplace").decode()}, 422)
@@ -135,20 +130,6 @@ _HTTP = {
     404: "There is nothing at this address: /openapi.json lists what there is.",
     405: "This method is not allowed here: /openapi.json lists what is.",
 }
-
-
-def _describe(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's description with whole examples: its own lose every field that is null."""
-    if app.openapi_schema is None:
-        app.openapi_schema = FastAPI.openapi(app)
-        for route in [*app.routes, *(route for module in ROUTES for route in module.router.routes)]:
-            if isinstance(route, APIRoute) and route.include_in_schema:
-                [method] = list(route.methods or [])
-                operation = app.openapi_schema["paths"][route.path][method.lower()]
-                for status, answer in route.responses.items():
-                    for kind, media in answer.get("content", {}).items():
-                        operation["responses"][str(status)]["content"][kind]["example"] = media["example"]
-    return app.openapi_schema
 
 
 def describe() -> dict[str, Any]:

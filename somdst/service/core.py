@@ -1,36 +1,42 @@
-"""`Service`: what the HTTP routes call. It joins the store and the tracker and knows nothing of HTTP.
+"""`Service`: what the routes call. It joins the store and the tracker; it does not know HTTP.
 
-A turn goes through three batchers, each with a thread of its own: read the conversation, run the model, append to the
-log. So one query, one model run and one sync of the disk serve all turns that are under way, and while one batch is
-being written the next is already being predicted. Turns of one conversation wait for each other here; between
-processes the store's versions decide, and a turn that lost is done again from the newer memory.
+A turn goes through three batchers, each with its own thread: read the conversation, run the model, append to the log.
+One query, one model run and one sync of the disk serve all turns that are under way, and while one batch is being
+written the next one is being predicted. Turns of one conversation wait for each other here. Between processes the
+store's versions decide: a turn that lost is tracked again from the newer memory.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from threading import Lock
 from typing import Any, TypeVar
 
-from somdst.errors import Overloaded
+from somdst.errors import InputError, ModelError, Overloaded, SomdstError, did_you_mean
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
-from somdst.service.batching import Batcher
+from somdst.service.batching import Batcher, Locks
 from somdst.service.configuration import Settings
-from somdst.service.locks import Locks
-from somdst.service.logs import log
-from somdst.service.metrics import Metrics
-from somdst.service.models import Models, OpenTracker
+from somdst.service.monitoring import Metrics, log
+from somdst.service.replays import Difference, rerun
 from somdst.service.stepping import Step, step_all
 from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write
 from somdst.tracking import edits
 from somdst.tracking.conversation import Result
 from somdst.tracking.log import EMPTY, Entry, Snapshot, Source, replay
+from somdst.tracking.tracker import Tracker
 
 T = TypeVar("T")
-ATTEMPTS = 8
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
+"""Seconds between two attempts at a conversation that another process is writing to."""
 EXPIRY_INTERVAL = 60.0
+
+OpenTracker = Callable[[str], Tracker]
+"""Opens a model by its folder or name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,15 @@ class Written:
     conversation: str
     snapshot: Snapshot
     entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """Stored conversations under another model: what would be different, by conversation."""
+
+    model: str
+    turns: Mapping[str, int]
+    differences: Mapping[str, Sequence[Difference]]
 
 
 Make = Callable[[Snapshot], Awaitable[Entry]]
@@ -53,9 +68,8 @@ class Service:
         self.models = Models(open_tracker, settings.model, settings.other_models)
         self.metrics = Metrics(queue_length=lambda: self.under_way)
         self.under_way = 0
-        """Turns that were accepted and not yet answered."""
-        self.replaying = asyncio.Lock()
-        """Held by the one replay under another model that may run."""
+        """Turns and edits that were accepted and not yet answered."""
+        self._replaying = asyncio.Lock()
         self._locks = Locks()
         self._tasks: set[asyncio.Task[Any]] = set()
         size = settings.max_batch
@@ -75,12 +89,12 @@ class Service:
         )
 
     async def start(self) -> None:
-        """Load the model in the background, so that the service answers, if only that it is not ready."""
+        """Load the model in the background: meanwhile the service answers that it is not ready."""
         self._spawn(self.models.load())
         self._expiry = asyncio.create_task(self._expire_forever())
 
     async def stop(self) -> None:
-        """Finish every turn that was accepted, then close the database."""
+        """Finish everything that was accepted, then close the database."""
         self._expiry.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -88,101 +102,158 @@ class Service:
             await batcher.close()
         await asyncio.to_thread(self.store.close)
 
-    # Turns
+    # Turns and edits
 
     async def add_turn(
         self, tenant: str, conversation: str, turn: Turn, *, version: int | None = None, key: Key | None = None
     ) -> Written:
-        """Track one turn. Once accepted it is finished, even where the one who asked has gone."""
-        deadline = asyncio.get_running_loop().time() + self.settings.turn_timeout
+        """Track one turn."""
+        _ = self.models.tracker  # without a model it is refused before anything is read
+        deadline = self._deadline()
 
         async def predict(snapshot: Snapshot) -> Entry:
-            return (await self._steps.submit((snapshot, turn), deadline=deadline)).entry
+            return (await self._steps.submit((snapshot, turn), caller=tenant, deadline=deadline)).entry
 
         return await self._accept(
-            lambda: self._write(tenant, conversation, predict, version=version, key=key, deadline=deadline)
+            self._write(tenant, conversation, predict, version=version, key=key, deadline=deadline)
         )
 
-    async def track(self, turns: Sequence[Turn], *, state: State | None = None) -> list[Result]:
-        """A whole dialogue, turn by turn, without storing anything."""
-        deadline = asyncio.get_running_loop().time() + self.settings.turn_timeout
-        snapshot = EMPTY
-        if state:
-            snapshot = self.models.tracker.correct(EMPTY, dict(state), source="api").snapshot
-
-        async def run(snapshot: Snapshot) -> list[Result]:
-            results: list[Result] = []
-            for turn in turns:
-                results.append(await self._steps.submit((snapshot, turn), deadline=deadline))
-                snapshot = results[-1].snapshot
-            return results
-
-        return await self._accept(lambda: run(snapshot))
-
     async def edit(
-        self, tenant: str, conversation: str, make: Make, *, version: int | None = None, key: Key | None = None
+        self,
+        tenant: str,
+        conversation: str,
+        make: Callable[[Snapshot], Entry],
+        *,
+        version: int | None = None,
+        key: Key | None = None,
     ) -> Written:
         """Append what `make` makes of the newest snapshot: a correction, a pin and the like."""
-        return await asyncio.shield(self._spawn(self._write(tenant, conversation, make, version=version, key=key)))
 
-    def undo(self, tenant: str, conversation: str, *, source: Source) -> Make:
+        async def made(snapshot: Snapshot) -> Entry:
+            return make(snapshot)
+
+        return await self._edit(tenant, conversation, made, version=version, key=key)
+
+    async def undo(
+        self, tenant: str, conversation: str, *, source: Source, version: int | None = None, key: Key | None = None
+    ) -> Written:
+        """Take back the last entry in force."""
+
         async def make(snapshot: Snapshot) -> Entry:
             number = edits.undo_target(snapshot)
             target = await asyncio.to_thread(self.store.entry, tenant, conversation, number)
             return edits.undo(snapshot, target, source=source)
 
-        return make
+        return await self._edit(tenant, conversation, make, version=version, key=key)
 
-    def redo(self, tenant: str, conversation: str, *, source: Source) -> Make:
+    async def redo(
+        self, tenant: str, conversation: str, *, source: Source, version: int | None = None, key: Key | None = None
+    ) -> Written:
+        """Do again what the last undo took back."""
+
         async def make(snapshot: Snapshot) -> Entry:
             number = edits.redo_target(snapshot)
             target = await asyncio.to_thread(self.store.entry, tenant, conversation, number)
             return edits.redo(snapshot, target, source=source)
 
-        return make
+        return await self._edit(tenant, conversation, make, version=version, key=key)
+
+    async def _edit(
+        self, tenant: str, conversation: str, make: Make, *, version: int | None, key: Key | None
+    ) -> Written:
+        deadline = self._deadline()
+        return await self._accept(self._write(tenant, conversation, make, version=version, key=key, deadline=deadline))
+
+    # Dialogues
+
+    async def track(self, tenant: str, turns: Sequence[Turn], *, state: State | None = None) -> list[Result]:
+        """A whole dialogue, stored nowhere. Its turns go through the model one per batch, like those of a live
+        conversation, so that a long dialogue takes no more than its share."""
+        tracker = self.models.tracker
+        start = tracker.correct(EMPTY, dict(state), source="api").snapshot if state else EMPTY
+
+        async def run(snapshot: Snapshot) -> list[Result]:
+            results: list[Result] = []
+            for turn in turns:
+                step = (snapshot, turn)
+                results.append(await self._steps.submit(step, caller=tenant, deadline=self._deadline()))
+                snapshot = results[-1].snapshot
+            return results
+
+        return await self._accept(run(start))
+
+    async def replay(self, tenant: str, model: str, *, conversations: Sequence[str] | None, limit: int) -> Replayed:
+        """Stored conversations, or the newest ones, under another model. One replay runs at a time."""
+        if self._replaying.locked():
+            raise Overloaded("Another replay is running: try again when it is done.")
+        async with self._replaying:
+            return await asyncio.to_thread(self._replay, tenant, model, conversations, limit)
+
+    def _replay(self, tenant: str, model: str, conversations: Sequence[str] | None, limit: int) -> Replayed:
+        tracker = self.models.other(model)
+        ids = conversations or [record.id for record in self.store.page(tenant, limit=limit).records]
+        logs = {id: self.store.log(tenant, id) for id in ids}
+        turns = {id: len(replay(log).turns) for id, log in logs.items()}
+        return Replayed(tracker.predictor.model_id, turns, rerun(tracker, logs))
 
     # How a write is done
 
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self.settings.turn_timeout
+
+    async def _accept(self, work: Coroutine[Any, Any, T]) -> T:
+        """Finish this even if the client goes away; refuse it at once where too much is under way."""
+        if self.under_way >= self.settings.max_turns:
+            work.close()
+            raise Overloaded(f"{self.under_way} writes are under way, the most there can be: try again in a moment.")
+        self.under_way += 1
+        task = self._spawn(work)
+        task.add_done_callback(self._leave)
+        return await asyncio.shield(task)
+
+    def _leave(self, _task: object) -> None:
+        self.under_way -= 1
+
     async def _write(
-        self,
-        tenant: str,
-        conversation: str,
-        make: Make,
-        *,
-        version: int | None,
-        key: Key | None,
-        deadline: float | None = None,
+        self, tenant: str, conversation: str, make: Make, *, version: int | None, key: Key | None, deadline: float
     ) -> Written:
-        async with self._locks.hold(conversation, deadline=deadline):
-            for attempt in range(ATTEMPTS):
+        # The tenant is part of the lock's name: a stranger who knows the id of a conversation cannot hold it up.
+        async with self._locks.hold((tenant, conversation), deadline=deadline):
+            for attempt in count(1):
                 try:
-                    return await self._attempt(tenant, conversation, make, version=version, key=key)
+                    return await self._attempt(tenant, conversation, make, version=version, key=key, deadline=deadline)
                 except Conflict:
-                    # Another process was faster. Whoever named a version wants to know; the others go on from there.
-                    if version is not None or attempt == ATTEMPTS - 1:
+                    # Another process was faster. A writer that named a version is told; any other goes on from there.
+                    if version is not None:
                         raise
-                    await asyncio.sleep(0.01 * attempt)
-        raise AssertionError("unreachable")
+                pause = min(FIRST_PAUSE * attempt, LONGEST_PAUSE)
+                if asyncio.get_running_loop().time() + pause > deadline:
+                    break
+                await asyncio.sleep(pause)
+        raise Overloaded(
+            f"Others kept writing to the conversation {conversation} until the time of this write was over: try again."
+        )
 
     async def _attempt(
-        self, tenant: str, conversation: str, make: Make, *, version: int | None, key: Key | None
+        self, tenant: str, conversation: str, make: Make, *, version: int | None, key: Key | None, deadline: float
     ) -> Written:
-        found = await self._reads.submit((tenant, conversation, key))
+        found = await self._reads.submit((tenant, conversation, key), caller=tenant, deadline=deadline)
         if isinstance(found, Repeated):
-            return await self._again(tenant, found)
+            return await self._repeat(tenant, found)
         if version is not None and version != found.version:
             raise Conflict(
                 f"The conversation {conversation} is at version {found.version}, not {version}: read it again.",
                 version=found.version,
             )
         entry = await make(found.snapshot)
-        outcome = await self._writes.submit(Write(tenant, conversation, entry, found.snapshot, key))
+        write = Write(tenant, conversation, entry, found.snapshot, key)
+        outcome = await self._writes.submit(write, caller=tenant, deadline=deadline)
         if isinstance(outcome, Repeated):
-            return await self._again(tenant, outcome)
+            return await self._repeat(tenant, outcome)
         self.metrics.entry(entry)
         return Written(conversation, outcome, entry)
 
-    async def _again(self, tenant: str, repeated: Repeated) -> Written:
+    async def _repeat(self, tenant: str, repeated: Repeated) -> Written:
         """The answer that a request with this key got before."""
         entries = await asyncio.to_thread(self.store.log, tenant, repeated.conversation, upto=repeated.version)
         return Written(repeated.conversation, replay(entries), entries[-1])
@@ -201,19 +272,6 @@ class Service:
     def _step_many(self, steps: Sequence[Step]) -> Sequence[Result | Exception]:
         return step_all(self.models.tracker, steps)
 
-    async def _accept(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do this as one of the turns that may be under way; refuse it where there are too many, or no model."""
-        if self.under_way >= self.settings.max_turns:
-            raise Overloaded(f"{self.under_way} turns are under way, the most there can be: try again in a moment.")
-        _ = self.models.tracker
-        self.under_way += 1
-        task = self._spawn(work())
-        task.add_done_callback(self._leave)
-        return await asyncio.shield(task)  # whoever asked may go: what was accepted is finished
-
-    def _leave(self, _task: object) -> None:
-        self.under_way -= 1
-
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
@@ -228,3 +286,49 @@ class Service:
             except Unavailable as error:
                 log("expiry failed", reason=str(error))
             await asyncio.sleep(EXPIRY_INTERVAL)
+
+
+class Models:
+    """The model that tracks, opened in the background, and others to replay conversations under.
+
+    A model that fails to open does not stop the service: /readyz says so, and turns are refused.
+    """
+
+    def __init__(self, open_tracker: OpenTracker, main: str, others: Mapping[str, str]) -> None:
+        self._open, self._main, self._paths = open_tracker, main, dict(others)
+        self._tracker: Tracker | None = None
+        self._problem = "The model is being loaded: try again in a moment."
+        self._others: dict[str, Tracker] = {}
+        self._lock = Lock()
+
+    @property
+    def tracker(self) -> Tracker:
+        """The tracker that serves, or a `ModelError` that says why there is none."""
+        if self._tracker is None:
+            raise ModelError(self._problem)
+        return self._tracker
+
+    @property
+    def names(self) -> list[str]:
+        """The other models, by name."""
+        return sorted(self._paths)
+
+    async def load(self) -> None:
+        """Open the model in a thread."""
+        try:
+            self._tracker = await asyncio.to_thread(self._open, self._main)
+            log("model loaded", model=self._tracker.predictor.model_id)
+        except Exception as error:
+            sentence = str(error) if isinstance(error, SomdstError) else f"{type(error).__name__}: {error}"
+            self._problem = f"The model could not be loaded: {' '.join(sentence.split())}"
+            log("model failed", level=logging.ERROR, error=error, reason=self._problem)
+
+    def other(self, name: str) -> Tracker:
+        """Another model, opened at its first use; blocks meanwhile."""
+        if name not in self._paths:
+            known = ", ".join(self.names) or "none: start the service with --other NAME=FOLDER"
+            raise InputError(f'There is no other model "{name}"; there are {known}.{did_you_mean(name, self.names)}')
+        with self._lock:
+            if name not in self._others:
+                self._others[name] = self._open(self._paths[name])
+            return self._others[name]

@@ -1,21 +1,110 @@
-"""What the routes take from a request besides its body: who asks, the idempotency key, the place in a list."""
+"""What comes in: the bodies of requests with their limits and examples, who asks, idempotency keys, places in a list.
+
+What goes out is in `views.py`.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 from fastapi import Depends, Header, Path, Query, Request, Security
 from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field
 
 from somdst.errors import InputError
-from somdst.service import openapi_examples as examples
-from somdst.service.bodies import SUBJECT
 from somdst.service.core import Service
-from somdst.service.views import Problem
+from somdst.service.openapi import ID
 from somdst.store import Key
+from somdst.tracking.tracker import MAX_TEXT, MAX_VALUE
+
+SUBJECT = r"^[A-Za-z0-9._:@+-]{1,200}$"
+MAX_TURNS = 200
+MAX_VERSION = 1_000_000
+
+SlotName = Annotated[str, Field(max_length=200)]
+Value = Annotated[str, Field(max_length=MAX_VALUE)]
+Utterance = Annotated[str, Field(max_length=MAX_TEXT)]
+
+
+# Bodies
+
+
+class Body(BaseModel):
+    """A request: what it does not know it refuses, so that a misspelt field is noticed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Versioned(Body):
+    version: Annotated[
+        int | None,
+        Field(ge=0, le=MAX_VERSION, description="the version that was seen; 409 if the conversation has moved on"),
+    ] = None
+
+
+class Edit(Versioned):
+    source: Literal["person", "api"] = Field(
+        default="api", description="who does it: a person, or a program of its own"
+    )
+    model_config = ConfigDict(json_schema_extra={"example": {"source": "person"}})
+
+
+class NewConversation(Body):
+    subject: str | None = Field(None, pattern=SUBJECT, description="whom it is about, so that it can be erased")
+    model_config = ConfigDict(json_schema_extra={"example": {"subject": "customer-17"}})
+
+
+class TurnText(Body):
+    user: Utterance = Field("", description="what the user said")
+    system: Utterance = Field("", description="what the system said before; empty where the user spoke first")
+    model_config = ConfigDict(json_schema_extra={"example": {"user": "A cheap hotel in the north, please."}})
+
+
+class NewTurn(Versioned, TurnText):
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"system": "How can I help?", "user": "A cheap hotel in the north, please."}}
+    )
+
+
+class Correction(Edit):
+    values: dict[SlotName, Value | None] = Field(
+        min_length=1, max_length=100, description='slot to value; null deletes, "dontcare" says any will do'
+    )
+    pin: bool = Field(False, description="from now on only new evidence in a later utterance changes these slots")
+    model_config = ConfigDict(json_schema_extra={"example": {"values": {"hotel-area": "south"}, "pin": True}})
+
+
+class Slots(Edit):
+    slots: list[SlotName] = Field(min_length=1, max_length=100)
+    model_config = ConfigDict(json_schema_extra={"example": {"slots": ["hotel-area"]}})
+
+
+class PendingSlots(Edit):
+    slots: list[SlotName] = Field(default_factory=list, max_length=100, description="none: all that are pending")
+    model_config = ConfigDict(json_schema_extra={"example": {"slots": ["hotel-area"]}})
+
+
+class NewDialogue(Body):
+    turns: list[TurnText] = Field(min_length=1, max_length=MAX_TURNS)
+    state: dict[SlotName, Value] = Field(default_factory=dict, max_length=200, description="the memory to start from")
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"turns": [{"user": "A cheap hotel in the north, please."}], "state": {}}}
+    )
+
+
+class NewReplay(Body):
+    model: str = Field(max_length=200, description="one of `other_models` of GET /v1/model")
+    conversations: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
+        None, min_length=1, max_length=100, description="which ones; without it the newest"
+    )
+    limit: int = Field(20, ge=1, le=100, description="how many of the newest, where none are named")
+    model_config = ConfigDict(json_schema_extra={"example": {"model": "candidate", "limit": 20}})
+
+
+# Everything else
 
 bearer = HTTPBearer(
     auto_error=False, scheme_name="API key", description="One key a tenant; not needed where the service has none."
@@ -56,7 +145,7 @@ async def _key(
 Core = Annotated[Service, Depends(_service)]
 Tenant = Annotated[str, Depends(_tenant)]
 Idempotency = Annotated[Key | None, Depends(_key)]
-ConversationId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=[examples.ID])]
+ConversationId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=[ID])]
 Subject = Annotated[str, Path(pattern=SUBJECT, examples=["customer-17"])]
 Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
 
@@ -79,36 +168,3 @@ def decode_cursor(cursor: str | None) -> tuple[float, str] | None:
         return float(created_at), id
     except (ValueError, binascii.Error) as error:
         raise InputError("This cursor is not one that the service gave: start again without it.") from error
-
-
-def answers(
-    example: object, *problems: int, status: int = 200, description: str = ""
-) -> dict[int | str, dict[str, Any]]:
-    """For a route's `responses`: an example of what goes well, and of everything that may go wrong."""
-    well: dict[str, Any] = {} if example is None else {"content": {"application/json": {"example": example}}}
-    if description:
-        well["description"] = description
-    result: dict[int | str, dict[str, Any]] = {status: well}
-    for code in sorted({400, 401, 422, 503, *problems}):
-        example_problem = {"error": examples.PROBLEMS[code]}
-        result[code] = {
-            "model": Problem,
-            "description": _DESCRIPTIONS[code],
-            "content": {"application/json": {"example": example_problem}},
-        }
-        if code == 503:
-            result[code]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "seconds"}}
-    return result
-
-
-_DESCRIPTIONS = {
-    400: "Not JSON, or nested too deeply",
-    401: "No API key, or an unknown one",
-    404: "No such conversation, or another tenant's",
-    409: "The conversation has moved on",
-    413: "Too big",
-    415: "Not sent as JSON",
-    422: "Something in the request cannot be used",
-    503: "Too busy, no model, or no database: nothing was done, try again",
-}
-WRITES = (404, 409, 413, 415)

@@ -11,10 +11,12 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from somdst.errors import InputError
-from somdst.service.api_keys import VARIABLE
-from somdst.service.configuration import Settings
+from somdst.service.configuration import VARIABLE, Settings
 from somdst.service.guards import loopback
-from somdst.service.logs import configuration
+from somdst.service.monitoring import log_configuration
+
+BACKLOG = 2048
+"""Connections that wait to be accepted; uvicorn's own default."""
 
 
 def serve(app: FastAPI, settings: Settings, *, sockets: list[socket.socket], log_level: str = "INFO") -> None:
@@ -30,25 +32,29 @@ def serve(app: FastAPI, settings: Settings, *, sockets: list[socket.socket], log
         timeout_keep_alive=30,
         timeout_graceful_shutdown=int(settings.shutdown_timeout),
         h11_max_incomplete_event_size=32 * 1024,
-        log_config=configuration(level=log_level),
+        log_config=log_configuration(level=log_level),
     )
     uvicorn.Server(config).run(sockets=sockets)
 
 
 def bind(host: str, port: int, *, keys: bool, insecure: bool) -> socket.socket:
-    """A socket to listen on. Without keys only loopback is allowed, unless somebody insists."""
+    """A socket that listens already, so that a port in use is noticed before anything else is started.
+
+    Without keys only loopback is allowed, unless the operator insists.
+    """
     if not keys and not insecure and not loopback(host):
         raise InputError(
-            f"Without API keys the service listens on loopback only, not on {host}: give --keys FILE "
-            f"or set {VARIABLE}, or say --insecure if something else keeps strangers out."
+            f"Without API keys the service listens on loopback only, not on {host}: give --keys FILE, "
+            f"set {VARIABLE}, or give --insecure if something else keeps strangers out."
         )
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # The protocol must be named: asyncio turns TCP_NODELAY on only where it reads TCP there, and without it every
+        # The protocol must be named: asyncio turns TCP_NODELAY on only where it reads TCP there. Without it every
         # answer, which is written as head and body, waits 40 ms for the client's delayed acknowledgement.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen(BACKLOG)  # two sockets that do not listen yet may be bound to one port
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"Cannot listen on {host} port {port}: {reason}; choose another with --port.") from error
@@ -57,8 +63,8 @@ def bind(host: str, port: int, *, keys: bool, insecure: bool) -> socket.socket:
 
 
 def protocol(seconds: float) -> type[asyncio.Protocol]:
-    """uvicorn's HTTP, with a limit on how long the head of a request may take to arrive: else a client that sends one
-    letter a minute keeps its connection for ever."""
+    """uvicorn's HTTP with a limit on how long the head of a request may take to arrive. Without it, a client that sends
+    one letter per minute keeps its connection for ever."""
 
     class ImpatientProtocol(H11Protocol):
         _timer: asyncio.TimerHandle | None = None

@@ -1,16 +1,22 @@
-"""The bodies of answers, with the sentences of the OpenAPI file. Requests are `bodies.py`'s."""
+"""What goes out: the bodies of answers, with the sentences of the OpenAPI file. What comes in is in `requests.py`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from somdst.service.core import Written
+from somdst.corpora.examples import Example
+from somdst.memory.schema import Schema
+from somdst.memory.state import Value, value_to_json
+from somdst.service.core import Replayed, Written
 from somdst.store import Record
+from somdst.tracking import audit
 from somdst.tracking.conversation import Result
-from somdst.tracking.log import Entry, Snapshot
+from somdst.tracking.log import Entry, Snapshot, replay
+from somdst.tracking.tracker import Tracker
 
 Memory = Annotated[dict[str, str], Field(description="slot to value; a slot that is absent is not known")]
 
@@ -163,6 +169,11 @@ class LogView(View):
     version: int
     entries: list[EntryView]
 
+    @classmethod
+    def of(cls, id: str, log: Sequence[Entry]) -> LogView:
+        entries = [EntryView.of(entry, version=number) for number, entry in enumerate(log, 1)]
+        return cls(id=id, version=len(log), entries=entries)
+
 
 class TurnDetail(TurnView):
     """A turn that has not been undone, with the memory after it."""
@@ -185,6 +196,20 @@ class TurnsView(View):
     version: int
     turns: list[TurnDetail]
 
+    @classmethod
+    def of(cls, id: str, log: Sequence[Entry]) -> TurnsView:
+        in_force = replay(log).done
+        rows: list[dict[str, Any]] = []
+        for number, after in zip(in_force, audit.snapshots(log[n - 1] for n in in_force), strict=True):
+            entry, state = log[number - 1], after.state.to_json()
+            if entry.turn is not None:
+                told = {"changes": [], "held": [], "refused": [], "model": None, "domain": None, **entry.to_json()}
+                said = {"system": entry.turn.system, "user": entry.turn.user}
+                rows.append({**told, **said, "number": len(rows) + 1, "version": number, "state": state})
+            if rows:
+                rows[-1]["corrected"] = state
+        return cls(id=id, version=len(log), turns=[TurnDetail.model_validate(row) for row in rows])
+
 
 class SlotEventView(View):
     version: int
@@ -204,6 +229,12 @@ class HistoryView(View):
     slot: str
     value: str | None
     events: list[SlotEventView] = Field(description="oldest first; the last change in force is why it is so")
+
+    @classmethod
+    def of(cls, id: str, slot: str, log: Sequence[Entry]) -> HistoryView:
+        events = [event.to_json() for event in audit.slot_history(log, slot)]
+        value = replay(log).state.to_json().get(slot)
+        return cls.model_validate({"id": id, "slot": slot, "value": value, "events": events})
 
 
 class Erased(View):
@@ -227,6 +258,10 @@ class TrackedView(View):
     state: Memory
     turns: list[TrackedTurn]
 
+    @classmethod
+    def of(cls, model: str, results: Sequence[Result]) -> TrackedView:
+        return cls(model=model, state=results[-1].state.to_json(), turns=list(map(TrackedTurn.of, results)))
+
 
 class DifferenceView(View):
     turn: int
@@ -248,6 +283,29 @@ class ReplayView(View):
     changed_conversations: int
     conversations: list[ReplayedConversation]
 
+    @classmethod
+    def of(cls, replayed: Replayed) -> ReplayView:
+        conversations = [
+            ReplayedConversation(
+                id=id,
+                turns=replayed.turns[id],
+                differences=[
+                    DifferenceView(
+                        turn=item.turn, slot=item.slot, stored=_text(item.stored), replayed=_text(item.replayed)
+                    )
+                    for item in differences
+                ],
+            )
+            for id, differences in replayed.differences.items()
+        ]
+        return cls(
+            model=replayed.model,
+            turns=sum(conversation.turns for conversation in conversations),
+            changed_turns=sum(len({item.turn for item in conversation.differences}) for conversation in conversations),
+            changed_conversations=sum(bool(conversation.differences) for conversation in conversations),
+            conversations=conversations,
+        )
+
 
 class SlotView(View):
     slot: str
@@ -261,6 +319,20 @@ class SchemaView(View):
     domains: list[str]
     slots: list[SlotView]
 
+    @classmethod
+    def of(cls, schema: Schema) -> SchemaView:
+        slots = [
+            SlotView(
+                slot=str(slot),
+                domain=slot.domain,
+                name=slot.name,
+                description=slot.description,
+                values=None if slot.values is None else list(slot.values),
+            )
+            for slot in schema.slots
+        ]
+        return cls(domains=list(schema.domains), slots=slots)
+
 
 class ModelView(View):
     id: str
@@ -269,6 +341,17 @@ class ModelView(View):
     threshold: float = Field(description="writes less probable than this are held back")
     slots: int
     other_models: list[str] = Field(description="what stored conversations can be replayed under")
+
+    @classmethod
+    def of(cls, tracker: Tracker, *, others: list[str]) -> ModelView:
+        return cls(
+            id=tracker.predictor.model_id,
+            operations=[str(operation) for operation in tracker.predictor.operation_set.operations],
+            history=tracker.predictor.history,
+            threshold=tracker.threshold,
+            slots=len(tracker.schema),
+            other_models=others,
+        )
 
 
 class ExampleView(View):
@@ -280,6 +363,20 @@ class ExampleView(View):
 
 class ExamplesView(View):
     examples: list[ExampleView]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Example]) -> ExamplesView:
+        return cls(
+            examples=[
+                ExampleView(
+                    name=name,
+                    title=example.title,
+                    about=example.about,
+                    turns=[TurnView(system=turn.system, user=turn.user) for turn in example.dialogue.turns],
+                )
+                for name, example in found.items()
+            ]
+        )
 
 
 class Health(View):
@@ -312,3 +409,7 @@ def _record_fields(record: Record) -> dict[str, Any]:
 
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def _text(value: Value | None) -> str | None:
+    return None if value is None else value_to_json(value)

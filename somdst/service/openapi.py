@@ -1,8 +1,15 @@
-"""Example answers for the OpenAPI file. A test checks each against the answer's own schema."""
+"""What the OpenAPI file says of answers besides their shape: examples, which a test checks, and what may go wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
+
+from somdst.service.views import Problem
 
 ID = "5d0f3c1e9a7b48f2a6c4e8d0b1f29374"
 TIME = "2026-03-01T12:00:00Z"
@@ -153,3 +160,58 @@ EXPORT = (
     '{"id": "5d0f3c1e9a7b48f2a6c4e8d0b1f29374", "turns": [{"system": "", "user": "A hotel in the north, please.", '
     '"state": {"hotel-area": "north"}}]}\n'
 )
+
+WRITES = (404, 409, 413, 415)
+"""What may go wrong with a write, besides what may go wrong with any request."""
+
+
+def answers(
+    example: object, *problems: int, status: int = 200, description: str = ""
+) -> dict[int | str, dict[str, Any]]:
+    """For a route's `responses`: an example of what goes well, and of everything that may go wrong."""
+    well: dict[str, Any] = {} if example is None else {"content": {"application/json": {"example": example}}}
+    if description:
+        well["description"] = description
+    result: dict[int | str, dict[str, Any]] = {status: well}
+    for code in sorted({400, 401, 422, 503, *problems}):
+        example_problem = {"error": PROBLEMS[code]}
+        result[code] = {
+            "model": Problem,
+            "description": _DESCRIPTIONS[code],
+            "content": {"application/json": {"example": example_problem}},
+        }
+        if code == 503:
+            result[code]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "seconds"}}
+    return result
+
+
+_DESCRIPTIONS = {
+    400: "Not JSON, or nested too deeply",
+    401: "No API key, or an unknown one",
+    404: "No such conversation, or another tenant's",
+    409: "The conversation has moved on",
+    413: "Too big",
+    415: "Not sent as JSON",
+    422: "Something in the request cannot be used",
+    503: "Too busy, no model, or no database: nothing was done, try again",
+}
+
+
+def edit_answers(kind: str) -> dict[int | str, dict[str, Any]]:
+    """For a route that edits the memory."""
+    entry = {"version": 2, "kind": kind, "source": "person", "time": ENTRY["time"]}
+    return answers({**WRITTEN, "version": 2, "entry": entry}, *WRITES)
+
+
+def description(app: FastAPI, routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """FastAPI's description with whole examples: its own lose every field that is null."""
+    if app.openapi_schema is None:
+        app.openapi_schema = FastAPI.openapi(app)
+        for route in routes:
+            if isinstance(route, APIRoute) and route.include_in_schema:
+                [method] = list(route.methods or [])
+                operation = app.openapi_schema["paths"][route.path][method.lower()]
+                for status, answer in route.responses.items():
+                    for kind, media in answer.get("content", {}).items():
+                        operation["responses"][str(status)]["content"][kind]["example"] = media["example"]
+    return app.openapi_schema

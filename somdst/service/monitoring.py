@@ -1,0 +1,92 @@
+"""What an operator sees: `log`, one JSON object per line on stderr, and `Metrics`, which Prometheus reads at /metrics.
+
+No utterance, value or key is in either, unless the operator asked for utterances in the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from somdst.tracking.log import Entry
+
+LOGGER = logging.getLogger("somdst.service")
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        data: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        data |= getattr(record, "fields", {})
+        if record.exc_info:
+            data["trace"] = self.formatException(record.exc_info)
+        return json.dumps(data)
+
+
+def log(event: str, *, level: int = logging.INFO, error: BaseException | None = None, **fields: object) -> None:
+    LOGGER.log(level, event, exc_info=error, extra={"fields": fields})
+
+
+def log_configuration(*, level: str = "INFO") -> dict[str, Any]:
+    """For `logging.config.dictConfig`: the messages of the service and of uvicorn, all as JSON on stderr."""
+    handler = {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stderr"}
+    logger = {"handlers": ["stderr"], "level": level, "propagate": False}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": JsonFormatter}},
+        "handlers": {"stderr": handler},
+        "loggers": {"somdst.service": logger, "uvicorn.error": logger, "uvicorn": logger},
+    }
+
+
+class Metrics:
+    """One registry per service, so that two services in one process do not mix."""
+
+    def __init__(self, *, queue_length: Callable[[], float]) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "somdst_requests",
+            "Requests by method, route and status.",
+            ["method", "route", "status"],
+            registry=self.registry,
+        )
+        self.latency = Histogram(
+            "somdst_request_seconds", "Seconds from a request's head to its answer.", ["route"],
+            buckets=SECONDS, registry=self.registry,
+        )  # fmt: skip
+        self.turns = Counter("somdst_turns", "Turns tracked; its rate is turns per second.", registry=self.registry)
+        self.batches = Histogram("somdst_batch_size", "Turns in one batch.", buckets=SIZES, registry=self.registry)
+        self.operations = Counter(
+            "somdst_operations",
+            "Changes made to memories, by operation.",
+            ["operation", "source"],
+            registry=self.registry,
+        )
+        self.held = Counter("somdst_pending_writes", "Writes held back to be asked about.", registry=self.registry)
+        self.refused = Counter(
+            "somdst_refused_writes", "Writes that the model asked for and that were refused.", registry=self.registry
+        )
+        queue = Gauge("somdst_queue_length", "Turns and edits under way.", registry=self.registry)
+        queue.set_function(queue_length)
+
+    def entry(self, entry: Entry) -> None:
+        """Count what an entry did."""
+        if entry.kind == "turn":
+            self.turns.inc()
+            self.held.inc(len(entry.held))
+            self.refused.inc(len(entry.refused))
+        for change in entry.changes:
+            self.operations.labels(str(change.operation), entry.source).inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)

@@ -1,0 +1,302 @@
+"""Every route under /v1, in the order of docs/service.md: read a request, call `core.py`, answer with a view.
+
+A write takes the version that was seen (409 where the conversation has moved on) and an Idempotency-Key (done once,
+answered alike), and answers with the memory and the entry that was added to the log. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import StreamingResponse
+
+from somdst.corpora.examples import examples as bundled_examples
+from somdst.corpora.jsonlines import dialogue_to_json
+from somdst.memory.dialogue import Turn
+from somdst.memory.state import State, value_from_json
+from somdst.service import openapi
+from somdst.service.monitoring import log
+from somdst.service.openapi import WRITES, answers, edit_answers
+from somdst.service.requests import (
+    MAX_VERSION,
+    SUBJECT,
+    Authorised,
+    ConversationId,
+    Core,
+    Correction,
+    Edit,
+    Idempotency,
+    Limit,
+    NewConversation,
+    NewDialogue,
+    NewReplay,
+    NewTurn,
+    PendingSlots,
+    Slots,
+    Subject,
+    Tenant,
+    decode_cursor,
+    encode_cursor,
+)
+from somdst.service.views import (
+    ConversationView,
+    Erased,
+    ExamplesView,
+    HistoryView,
+    LogView,
+    ModelView,
+    PageView,
+    ReplayView,
+    SchemaView,
+    Summary,
+    TrackedView,
+    TurnsView,
+    VersionView,
+    WrittenView,
+)
+from somdst.store import export
+from somdst.tracking import edits
+from somdst.tracking.log import Entry, Snapshot
+
+router = APIRouter(prefix="/v1", dependencies=[Authorised])
+
+# Conversations
+
+
+@router.post(
+    "/conversations",
+    tags=["conversations"],
+    status_code=201,
+    responses=answers(openapi.NEW_CONVERSATION, *WRITES, status=201),
+)
+async def create_conversation(
+    core: Core, tenant: Tenant, key: Idempotency, body: NewConversation | None = None
+) -> ConversationView:
+    """Start a conversation with an empty memory."""
+    subject = body.subject if body else None
+    return ConversationView.of(await asyncio.to_thread(core.store.create, tenant, subject=subject, key=key))
+
+
+@router.get("/conversations", tags=["conversations"], responses=answers(openapi.PAGE))
+async def list_conversations(
+    core: Core,
+    tenant: Tenant,
+    limit: Limit = 50,
+    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before")] = None,
+    subject: Annotated[str | None, Query(pattern=SUBJECT, description="only those of this subject")] = None,
+) -> PageView:
+    """The conversations of this tenant, newest first, a page at a time."""
+    after = decode_cursor(cursor)
+    page = await asyncio.to_thread(core.store.page, tenant, limit=limit, after=after, subject=subject)
+    return PageView(conversations=list(map(Summary.of, page.records)), next=encode_cursor(page.next))
+
+
+@router.get("/conversations/{id}", tags=["conversations"], responses=answers(openapi.CONVERSATION, 404))
+async def read_conversation(core: Core, tenant: Tenant, id: ConversationId) -> ConversationView:
+    """A conversation as it is now."""
+    return ConversationView.of(await asyncio.to_thread(core.store.read, tenant, id))
+
+
+@router.delete("/conversations/{id}", tags=["conversations"], status_code=204, responses=answers(None, 404, status=204))
+async def erase_conversation(core: Core, tenant: Tenant, id: ConversationId) -> Response:
+    """Erase a conversation for good, its log included."""
+    await asyncio.to_thread(core.store.erase, tenant, id)
+    return Response(status_code=204)
+
+
+@router.delete("/subjects/{subject}", tags=["conversations"], responses=answers(openapi.ERASED))
+async def erase_subject(core: Core, tenant: Tenant, subject: Subject) -> Erased:
+    """Erase all conversations of a subject for good."""
+    return Erased(erased=await asyncio.to_thread(core.store.erase_subject, tenant, subject))
+
+
+@router.get("/conversations/{id}/versions/{version}", tags=["conversations"], responses=answers(openapi.VERSION, 404))
+async def read_version(
+    core: Core, tenant: Tenant, id: ConversationId, version: Annotated[int, Path(ge=0, le=MAX_VERSION, examples=[1])]
+) -> VersionView:
+    """The conversation as it was at a past version; 0 is the start."""
+    return VersionView.of(id, await asyncio.to_thread(core.store.at, tenant, id, version))
+
+
+@router.get("/conversations/{id}/log", tags=["conversations"], responses=answers(openapi.LOG, 404))
+async def read_log(core: Core, tenant: Tenant, id: ConversationId) -> LogView:
+    """Everything that ever happened in the conversation, oldest first, undone or not."""
+    return LogView.of(id, await asyncio.to_thread(core.store.log, tenant, id))
+
+
+@router.get("/conversations/{id}/turns", tags=["conversations"], responses=answers(openapi.TURNS, 404))
+async def read_turns(core: Core, tenant: Tenant, id: ConversationId) -> TurnsView:
+    """The turns that have not been undone, each with its changes and the memory after it."""
+    return TurnsView.of(id, await asyncio.to_thread(core.store.log, tenant, id))
+
+
+@router.get("/conversations/{id}/slots/{slot}/history", tags=["conversations"], responses=answers(openapi.HISTORY, 404))
+async def read_slot_history(
+    core: Core, tenant: Tenant, id: ConversationId, slot: Annotated[str, Path(max_length=200, examples=["hotel-area"])]
+) -> HistoryView:
+    """Why does this slot have its value? Everything that happened to it, oldest first."""
+    history = HistoryView.of(id, slot, await asyncio.to_thread(core.store.log, tenant, id))
+    if not history.events:
+        core.models.tracker.slot(slot)  # a misspelt slot is an error, a slot that was never written is not
+    return history
+
+
+# Writes
+
+
+@router.post("/conversations/{id}/turns", tags=["writes"], responses=answers(openapi.WRITTEN, *WRITES))
+async def add_turn(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: NewTurn) -> WrittenView:
+    """Track one turn: what the system said, if anything, and what the user said to it."""
+    turn = Turn(system=body.system, user=body.user)
+    written = await core.add_turn(tenant, id, turn, version=body.version, key=key)
+    if core.settings.log_utterances:
+        log("turn", conversation=id, version=written.snapshot.version, system=turn.system, user=turn.user)
+    return WrittenView.of(written)
+
+
+@router.post("/conversations/{id}/corrections", tags=["writes"], responses=edit_answers("correction"))
+async def correct(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Correction) -> WrittenView:
+    """Write values by hand. They are the next turn's input, and can be exported to train on."""
+    values = {slot: None if value is None else value_from_json(value) for slot, value in body.values.items()}
+    tracker = core.models.tracker
+    return await _edit(
+        core,
+        tenant,
+        id,
+        key,
+        body,
+        lambda snapshot: tracker.correct(snapshot, values, pin=body.pin, source=body.source).entry,
+    )
+
+
+@router.post("/conversations/{id}/pin", tags=["writes"], responses=edit_answers("pin"))
+async def pin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> WrittenView:
+    """From now on only new evidence in a later utterance changes these slots."""
+    tracker = core.models.tracker
+    return await _edit(
+        core, tenant, id, key, body, lambda snapshot: tracker.pin(snapshot, body.slots, source=body.source).entry
+    )
+
+
+@router.post("/conversations/{id}/unpin", tags=["writes"], responses=edit_answers("unpin"))
+async def unpin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> WrittenView:
+    """Let every prediction change these slots again."""
+    return await _edit(
+        core, tenant, id, key, body, lambda snapshot: edits.unpin(snapshot, body.slots, source=body.source)
+    )
+
+
+@router.post("/conversations/{id}/confirm", tags=["writes"], responses=edit_answers("confirm"))
+async def confirm(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> WrittenView:
+    """Make writes that were held back as pending."""
+    return await _edit(
+        core,
+        tenant,
+        id,
+        key,
+        body,
+        lambda snapshot: edits.confirm(snapshot, body.slots or snapshot.pending, source=body.source),
+    )
+
+
+@router.post("/conversations/{id}/reject", tags=["writes"], responses=edit_answers("reject"))
+async def reject(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> WrittenView:
+    """Drop writes that were held back as pending; the memory stays as it is."""
+    return await _edit(
+        core,
+        tenant,
+        id,
+        key,
+        body,
+        lambda snapshot: edits.reject(snapshot, body.slots or snapshot.pending, source=body.source),
+    )
+
+
+@router.post("/conversations/{id}/undo", tags=["writes"], responses=edit_answers("undo"))
+async def undo(
+    core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Edit | None = None
+) -> WrittenView:
+    """Take back the last thing that happened, a turn or an edit. It stays in the log; more undos go further back."""
+    body = body or Edit()
+    return WrittenView.of(await core.undo(tenant, id, source=body.source, version=body.version, key=key))
+
+
+@router.post("/conversations/{id}/redo", tags=["writes"], responses=edit_answers("redo"))
+async def redo(
+    core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Edit | None = None
+) -> WrittenView:
+    """Do again what the last undo took back."""
+    body = body or Edit()
+    return WrittenView.of(await core.redo(tenant, id, source=body.source, version=body.version, key=key))
+
+
+async def _edit(
+    core: Core, tenant: str, id: str, key: Idempotency, body: Edit, make: Callable[[Snapshot], Entry]
+) -> WrittenView:
+    return WrittenView.of(await core.edit(tenant, id, make, version=body.version, key=key))
+
+
+# Everything else
+
+
+@router.post("/track", tags=["tracking"], responses=answers(openapi.TRACKED, 413, 415))
+async def track(core: Core, tenant: Tenant, body: NewDialogue) -> TrackedView:
+    """Track a whole dialogue at once; nothing is stored."""
+    turns = [Turn(turn.system, turn.user) for turn in body.turns]
+    results = await core.track(tenant, turns, state=State.from_json(body.state))
+    return TrackedView.of(core.models.tracker.predictor.model_id, results)
+
+
+@router.get("/schema", tags=["tracking"], responses=answers(openapi.SCHEMA))
+async def read_schema(core: Core, tenant: Tenant) -> SchemaView:
+    """The slots that are tracked, in alphabetical order."""
+    return SchemaView.of(core.models.tracker.schema)
+
+
+@router.get("/model", tags=["tracking"], responses=answers(openapi.MODEL))
+async def read_model(core: Core, tenant: Tenant) -> ModelView:
+    """The model that tracks."""
+    return ModelView.of(core.models.tracker, others=core.models.names)
+
+
+@router.get("/examples", tags=["tracking"], responses=answers(openapi.EXAMPLES))
+async def read_examples(core: Core, tenant: Tenant) -> ExamplesView:
+    """The bundled dialogues, to try the tracker with."""
+    return ExamplesView.of(await asyncio.to_thread(bundled_examples))
+
+
+@router.post("/replays", tags=["tracking"], responses=answers(openapi.REPLAY, 404, 413, 415))
+async def replay(core: Core, tenant: Tenant, body: NewReplay) -> ReplayView:
+    """Run stored conversations under another model and show which states would be different. Nothing is changed."""
+    return ReplayView.of(await core.replay(tenant, body.model, conversations=body.conversations, limit=body.limit))
+
+
+@router.get(
+    "/export",
+    tags=["tracking"],
+    response_class=StreamingResponse,
+    responses={
+        **answers(None),
+        200: {
+            "description": "One dialogue per line, as JSON",
+            "content": {"application/x-ndjson": {"schema": {"type": "string"}, "example": openapi.EXPORT}},
+        },
+    },
+)
+async def export_corrections(
+    core: Core,
+    tenant: Tenant,
+    every: bool = Query(False, description="all conversations with a turn, not only the corrected ones"),
+) -> StreamingResponse:
+    """Conversations that a person corrected, as dialogues to train on, in the project's JSON lines."""
+    await asyncio.to_thread(core.store.ping)  # while the status can still say so
+
+    def lines() -> Iterator[str]:
+        for dialogue in export(core.store, tenant=tenant, every=every):
+            yield json.dumps(dialogue_to_json(dialogue)) + "\n"
+
+    return StreamingResponse(lines(), media_type="application/x-ndjson")
