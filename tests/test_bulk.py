@@ -94,7 +94,7 @@ def test_output_is_the_projects_json_lines_with_changes(tmp_path: Path) -> None:
         "before": None,
         "after": "north",
         "probability": 0.95,
-        "evidence": {"source": "user", "start": 11, "end": 16, "text": "north", "turns_ago": 0},
+        "evidence": {"source": "user", "start": 11, "end": 16, "text": "north", "slot": None, "turns_ago": 0},
     }
     assert "pending" in first["turns"][0] and "refused" in first["turns"][0]
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []

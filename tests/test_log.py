@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import replace
 
@@ -17,7 +18,9 @@ from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.prediction import Evidence, Prediction, Predictor, TurnInput
 from somdst.tracking import audit, edits
-from somdst.tracking.log import EMPTY, Change, Entry, Pending, Refused, Snapshot, append, replay
+from somdst.tracking.log import EMPTY, append, replay
+from somdst.tracking.records import Change, Entry, Pending, Refused, Snapshot, now
+from somdst.tracking.shapes import adapter
 
 AREA, STARS = "hotel-area", "hotel-stars"
 
@@ -29,7 +32,7 @@ def write(slot: str, before: Value | None, after: Value | None) -> Change:
 
 def turn(user: str, *changes: Change, held: tuple[Pending, ...] = (), released: tuple[Pending, ...] = ()) -> Entry:
     spoken = Turn(system="", user=user)
-    return Entry("turn", "model", model="m", turn=spoken, changes=changes, held=held, released=released)
+    return Entry("turn", "model", now(), model="m", turn=spoken, changes=changes, held=held, released=released)
 
 
 def back(entries: list[Entry]) -> list[Entry]:
@@ -107,7 +110,8 @@ def test_correction_with_pin_and_their_undo() -> None:
 
 
 def held(value: str, before: Value | None = None, *, turn_number: int = 1) -> Pending:
-    return Pending(write(AREA, before, value), f"Did you mean {value} for the hotel area?", turn_number)
+    question = f"Did you mean {value} for the hotel area?"
+    return Pending.of(write(AREA, before, value), question=question, turn=turn_number)
 
 
 def test_pending_writes_are_confirmed_rejected_and_replaced() -> None:
@@ -153,7 +157,8 @@ def test_an_entry_of_another_version_is_refused() -> None:
 def full_log() -> list[Entry]:
     log = [turn("north", write(AREA, None, "north"), write(STARS, None, DONTCARE), held=(held("west", "north"),))]
     copied = Change("taxi-departure", Operation.UPDATE, None, "x", 0.5, Evidence("slot", text="x", slot="hotel-name"))
-    log.append(replace(turn("taxi", copied), domain="taxi", refused=(Refused(write(STARS, DONTCARE, "9"), "no such"),)))
+    refused = (Refused.of(write(STARS, DONTCARE, "9"), reason="no such"),)
+    log.append(replace(turn("taxi", copied), domain="taxi", refused=refused))
     log.append(edits.correct(replay(log), {STARS: None}, pin=True, source="api"))
     return again(back(log))
 
@@ -164,19 +169,20 @@ def test_json_both_ways() -> None:
     assert read == log
     snapshot = replay(log)
     assert Snapshot.from_json(json.loads(json.dumps(snapshot.to_json()))) == snapshot
-    assert "pinned" not in log[0].to_json(), "empty fields are left out"
+    assert "pinned" in log[0].to_json() and "pinned" not in log[0].to_json(defaults=False)
+    assert [Entry.from_json(entry.to_json(defaults=False)) for entry in log] == log
 
 
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ([], "Expected an entry of a conversation as a JSON object, not list."),
-        ({"kind": "turn", "source": "model"}, "the key 'time' is missing"),
-        ({"kind": "guess", "source": "model", "time": "2026-01-01T00:00:00+00:00"}, "kind 'guess'"),
+        ([], "Expected an entry as a JSON object, not list."),
+        ({"kind": "turn", "source": "model"}, "the key `time` is missing"),
+        ({"kind": "guess", "source": "model", "time": "2026-01-01T00:00:00+00:00"}, "`kind` is 'guess'"),
         ({"kind": "turn", "source": "model", "time": "yesterday"}, "This is not an entry"),
         (
             {"kind": "turn", "source": "model", "time": "2026-01-01T00:00:00+00:00", "turn": {"system": 1, "user": ""}},
-            "text",
+            r"`turn.system` is 1; input should be a valid string\.$",
         ),
         (
             {"kind": "turn", "source": "model", "time": "2026-01-01T00:00:00+00:00", "changes": [3]},
@@ -187,6 +193,28 @@ def test_json_both_ways() -> None:
 def test_json_that_is_no_entry(data: object, sentence: str) -> None:
     with pytest.raises(StateError, match=sentence):
         Entry.from_json(data)
+
+
+def test_the_definition_describes_every_field() -> None:
+    """What the OpenAPI file and the Parquet schema are derived from: types, defaults, docstrings."""
+    schema = adapter(Entry).json_schema(mode="serialization")
+    fields = {field.name for field in dataclasses.fields(Entry)}
+    assert set(schema["properties"]) == fields == set(schema["required"]), "every field is always present"
+    change, pending = schema["$defs"]["Change"]["properties"], schema["$defs"]["Pending"]["properties"]
+    assert change["after"]["anyOf"] == [{"type": "string"}, {"type": "null"}]
+    assert {name: pending[name] for name in change} == change
+    assert set(pending) - set(change) == {"question", "turn"} and pending["question"]["description"]
+    assert schema["$defs"]["Evidence"]["properties"]["turns_ago"]["description"]
+    assert adapter(Snapshot).json_schema()["properties"]["state"]["additionalProperties"] == {"type": "string"}
+
+
+def test_pending_and_refused_are_changes() -> None:
+    change = write(AREA, None, "north")
+    item = Pending.of(change, question="North?", turn=2)
+    assert item.change == change and item.to_json() == {**change.to_json(), "question": "North?", "turn": 2}
+    refused = Refused.of(change, reason="It is pinned.")
+    assert refused.change == change and refused.to_json() == {**change.to_json(), "reason": "It is pinned."}
+    assert Change.from_json(refused.to_json()) == change, "a newer record is read by what is known of it"
 
 
 def test_why_a_slot_is_so() -> None:
@@ -246,7 +274,7 @@ def step(log: list[Entry], kind: str, value: Value | None) -> list[Entry]:
     if kind == "turn":
         return [*log, turn(f"turn {len(log)}", write(AREA, before, value), released=waiting)]
     if kind == "hold":
-        item = Pending(write(AREA, before, value), "Did you?", len(snapshot.turns) + 1)
+        item = Pending.of(write(AREA, before, value), question="Did you?", turn=len(snapshot.turns) + 1)
         return [*log, turn(f"turn {len(log)}", held=(item,), released=waiting)]
     if kind == "correct":
         return [*log, edits.correct(snapshot, {AREA: value}, pin=value == "south")]

@@ -12,9 +12,8 @@ from scripted import RulePredictor
 from somdst.errors import InputError, Overloaded
 from somdst.memory.dialogue import Turn
 from somdst.service.batching import Batcher, Locks
-from somdst.service.stepping import step_all
-from somdst.tracking.conversation import Result
 from somdst.tracking.log import EMPTY
+from somdst.tracking.step import Result
 from somdst.tracking.tracker import Tracker
 
 
@@ -113,7 +112,7 @@ def test_work_that_raises_is_told_to_everybody() -> None:
 
 def test_one_bad_turn_spoils_no_other() -> None:
     turns = [Turn("", words) for words in ("hotel area north", "", "hotel area south", "x" * 30_000, "hotel area east")]
-    results = step_all(Tracker(RulePredictor()), [(EMPTY, turn) for turn in turns])
+    results = Tracker(RulePredictor()).step_each([(EMPTY, turn) for turn in turns])
     assert [type(result) for result in results] == [Result, InputError, Result, InputError, Result]
 
 

@@ -20,7 +20,7 @@ from somdst.service.configuration import Settings
 from somdst.service.core import Service, Written
 from somdst.store import Store, Write
 from somdst.tracking import edits
-from somdst.tracking.log import Entry, Snapshot
+from somdst.tracking.records import Entry, Snapshot
 from somdst.tracking.tracker import Tracker
 
 NORTH = Turn("", "hotel area north")

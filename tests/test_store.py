@@ -32,7 +32,9 @@ from somdst.store import (
     verify,
 )
 from somdst.tracking import audit, edits
-from somdst.tracking.log import EMPTY, Entry, Snapshot
+from somdst.tracking.log import EMPTY
+from somdst.tracking.records import Entry, Snapshot
+from somdst.tracking.step import Result
 from somdst.tracking.tracker import Tracker
 
 TRACKER = Tracker(RulePredictor(), threshold=0.5)
@@ -56,12 +58,11 @@ def store(database: str) -> Iterator[Store]:
 
 def say(store: Store, record: Record, user: str, *, key: Key | None = None) -> Snapshot:
     before = store.read(record.tenant, record.id).snapshot
-    entry = TRACKER.step(before, Turn("", user)).entry
-    return store.append(Write(record.tenant, record.id, entry, before, key))
+    return store.append(Write(record.tenant, record.id, TRACKER.step(before, Turn("", user)), key))
 
 
-def correct(snapshot: Snapshot, value: str = "north") -> Entry:
-    return edits.correct(snapshot, {"hotel-area": value})
+def correct(snapshot: Snapshot, value: str | None = "north") -> Result:
+    return Result.of(snapshot, edits.correct(snapshot, {"hotel-area": value}))
 
 
 def test_a_conversation_is_its_log(store: Store) -> None:
@@ -85,11 +86,11 @@ def test_undo_is_an_entry(store: Store) -> None:
     record = store.create("a")
     after_one = say(store, record, "hotel area north")
     target = store.entry("a", record.id, edits.undo_target(after_one))
-    undone = store.append(Write("a", record.id, edits.undo(after_one, target), after_one))
+    undone = store.append(Write("a", record.id, Result.of(after_one, edits.undo(after_one, target))))
     assert undone.state == State()
     assert undone.version == 2
     again = store.entry("a", record.id, edits.redo_target(undone))
-    redone = store.append(Write("a", record.id, edits.redo(undone, again), undone))
+    redone = store.append(Write("a", record.id, Result.of(undone, edits.redo(undone, again))))
     assert (redone.state, redone.turns) == (after_one.state, after_one.turns)
     assert [entry.kind for entry in store.log("a", record.id)] == ["turn", "undo", "redo"]
     assert list(verify(store)) == [None]
@@ -97,7 +98,7 @@ def test_undo_is_an_entry(store: Store) -> None:
 
 def test_a_write_from_an_old_version_is_refused(store: Store) -> None:
     record = store.create("a")
-    write = Write("a", record.id, correct(EMPTY), EMPTY)
+    write = Write("a", record.id, correct(EMPTY))
     store.append(write)
     with pytest.raises(Conflict, match="at version 1 and the change was made from version 0") as refused:
         store.append(write)
@@ -107,17 +108,15 @@ def test_a_write_from_an_old_version_is_refused(store: Store) -> None:
 
 def test_an_entry_that_does_not_fit_never_reaches_the_database(store: Store) -> None:
     record = store.create("a")
-    misfit = edits.correct(store.append(Write("a", record.id, correct(EMPTY), EMPTY)), {"hotel-area": None})
+    misfit = correct(store.append(Write("a", record.id, correct(EMPTY))), None)
     with pytest.raises(StateError, match="does not fit"):
-        Write("a", record.id, misfit, EMPTY)
+        Write("a", record.id, Result.of(EMPTY, misfit.entry))
 
 
 def test_one_refusal_stops_no_other_write(store: Store) -> None:
     one, two = store.create("a"), store.create("a")
-    good = Write("a", one.id, correct(EMPTY), EMPTY)
-    outcomes = store.append_many(
-        [good, good, Write("a", "f" * 32, correct(EMPTY), EMPTY), Write("b", two.id, correct(EMPTY), EMPTY)]
-    )
+    good = Write("a", one.id, correct(EMPTY))
+    outcomes = store.append_many([good, good, Write("a", "f" * 32, correct(EMPTY)), Write("b", two.id, correct(EMPTY))])
     assert [type(outcome) for outcome in outcomes] == [Snapshot, Conflict, NotFound, NotFound]
     assert store.read("a", one.id).version == 1
     assert store.read("a", two.id).version == 0
@@ -126,12 +125,12 @@ def test_one_refusal_stops_no_other_write(store: Store) -> None:
 def test_a_key_is_done_once(store: Store) -> None:
     one, two = store.create("a"), store.create("a")
     key = Key("k", "request one")
-    first = store.append(Write("a", one.id, correct(EMPTY), EMPTY, key))
-    again = Write("a", one.id, correct(first, "south"), first, key)
+    first = store.append(Write("a", one.id, correct(EMPTY), key))
+    again = Write("a", one.id, correct(first, "south"), key)
     assert store.append(again) == first
     assert store.append_many([again]) == [Repeated(one.id, 1)]
     assert store.find_keys([("a", key), ("a", Key("other", "x")), ("b", key)]) == [Repeated(one.id, 1), None, None]
-    reused = store.append_many([Write("a", two.id, correct(EMPTY), EMPTY, Key("k", "request two"))])[0]
+    reused = store.append_many([Write("a", two.id, correct(EMPTY), Key("k", "request two"))])[0]
     assert isinstance(reused, KeyReused)
     assert store.read("a", two.id).version == 0
     assert store.read("a", one.id).version == 1
@@ -139,7 +138,7 @@ def test_a_key_is_done_once(store: Store) -> None:
 
 def test_two_writes_of_one_batch_with_the_same_key(store: Store) -> None:
     one, two = store.create("a"), store.create("a")
-    writes = [Write("a", record.id, correct(EMPTY), EMPTY, Key("k", "f")) for record in (one, two)]
+    writes = [Write("a", record.id, correct(EMPTY), Key("k", "f")) for record in (one, two)]
     assert [type(outcome) for outcome in store.append_many(writes)] == [Snapshot, Repeated]
     assert store.read("a", two.id).version == 0
 
@@ -248,7 +247,7 @@ def test_expiry(database: str) -> None:
     clock.now += 1000
     with pytest.raises(NotFound):
         store.read("a", old.id)
-    refused = store.append_many([Write("a", old.id, correct(EMPTY), EMPTY)])[0]
+    refused = store.append_many([Write("a", old.id, correct(EMPTY))])[0]
     assert isinstance(refused, NotFound)
     assert store.expire() == 1
     assert [record.id for record in store.page("a").records] == [used.id]
@@ -291,7 +290,7 @@ def test_export_gives_corrected_dialogues(store: Store) -> None:
     untouched, corrected = store.create("a"), store.create("a")
     say(store, untouched, "hotel area north")
     before = say(store, corrected, "hotel area north")
-    store.append(Write("a", corrected.id, correct(before, "east"), before))
+    store.append(Write("a", corrected.id, correct(before, "east")))
     say(store, corrected, "hotel stars 4")
     [dialogue] = export(store, tenant="a")
     assert dialogue.id == corrected.id
@@ -308,9 +307,10 @@ def test_any_text_comes_back(store: Store, words: str) -> None:
     record = store.create("a")
     before = store.read("a", record.id).snapshot
     entry = TRACKER.step(before, Turn(words, words + "x")).entry
-    after = store.append(Write("a", record.id, edits.correct(before, {"hotel-name": words}), before))
+    named = Result.of(before, edits.correct(before, {"hotel-name": words}))
+    after = store.append(Write("a", record.id, named))
     assert after.state["hotel-name"] == words
-    store.append(Write("a", record.id, TRACKER.step(after, Turn(words, words + "x")).entry, after))
+    store.append(Write("a", record.id, TRACKER.step(after, Turn(words, words + "x"))))
     read = store.read("a", record.id).snapshot
     assert read.turns[0] == entry.turn
     assert read.state["hotel-name"] == words
@@ -329,10 +329,7 @@ def test_many_writers_lose_nothing(database: str) -> None:
             waiting = set(ids)
             while waiting:
                 records = [store.read("a", id) for id in waiting]
-                writes = [
-                    Write("a", record.id, correct(record.snapshot, f"{who}/{number}"), record.snapshot)
-                    for record in records
-                ]
+                writes = [Write("a", record.id, correct(record.snapshot, f"{who}/{number}")) for record in records]
                 for write, outcome in zip(writes, store.append_many(writes), strict=True):
                     if isinstance(outcome, Snapshot):
                         waiting.discard(write.conversation)
@@ -384,7 +381,7 @@ def test_whatever_happens_the_log_replays_to_the_snapshot(store: Store, actions:
     for action in actions:
         entry = _act(action, snapshot, kept)
         if entry is not None:
-            snapshot = store.append(Write("hypothesis", record.id, entry, snapshot))
+            snapshot = store.append(Write("hypothesis", record.id, Result.of(snapshot, entry)))
             kept.append(entry)
     assert store.log("hypothesis", record.id) == kept
     assert store.read("hypothesis", record.id).snapshot == snapshot
@@ -398,7 +395,7 @@ def _act(action: str, snapshot: Snapshot, kept: list[Entry]) -> Entry | None:
     if action == "redo":
         return edits.redo(snapshot, kept[snapshot.undone[-1] - 1]) if snapshot.undone else None
     if action == "correct":
-        return correct(snapshot, "east")
+        return correct(snapshot, "east").entry
     if action == "confirm":
         return edits.confirm(snapshot, snapshot.pending) if snapshot.pending else None
     return TRACKER.step(snapshot, Turn("", action)).entry

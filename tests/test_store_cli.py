@@ -20,6 +20,7 @@ from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
 from somdst.store import Store, Write
 from somdst.tracking import edits
+from somdst.tracking.step import Result
 from somdst.tracking.tracker import Tracker
 
 
@@ -36,10 +37,10 @@ def path(tmp_path: Path) -> Path:
     for subject in ("s", "t"):
         record = store.create("local", subject=subject)
         step = tracker.step(record.snapshot, Turn("", "hotel area north"))
-        store.append(Write("local", record.id, step.entry, record.snapshot))
+        store.append(Write("local", record.id, step))
         if subject == "s":
             correction = edits.correct(step.snapshot, {"hotel-area": "east"})
-            store.append(Write("local", record.id, correction, step.snapshot))
+            store.append(Write("local", record.id, Result.of(step.snapshot, correction)))
     store.close()
     return path
 

@@ -15,7 +15,8 @@ from somdst.store import Store, verify
 from somdst.store.database import Database
 from somdst.store.layout import LATEST, MIGRATIONS, current, metadata, migrate
 from somdst.tracking import edits
-from somdst.tracking.log import EMPTY, Entry, append
+from somdst.tracking.log import EMPTY, append
+from somdst.tracking.records import Entry
 
 OLD = "0" * 32
 

@@ -142,7 +142,7 @@ def test_improbable_writes_wait_for_an_answer() -> None:
     assert conversation.update(user="hotel stars 5").pending == (), "a write settles what was pending"
     conversation.update(user="maybe hotel stars 3")
     result = conversation.update(user="maybe hotel stars 2")
-    assert [item.change.after for item in result.pending] == ["2"]
+    assert [item.after for item in result.pending] == ["2"]
     with pytest.raises(InputError, match="between 0 and 1"):
         rules(threshold=1.5)
 
@@ -158,7 +158,7 @@ def test_closed_lists_take_the_nearest_value_or_refuse() -> None:
     assert result.state == State({"hotel-area": "centre", "hotel-stars": "4"})
     result = conversation.update(user="hotel area the moon, hotel stars 5")
     assert result.state == State({"hotel-area": "centre", "hotel-stars": "4"})
-    assert [(item.slot, item.change.after) for item in result.refused] == [
+    assert [(item.slot, item.after) for item in result.refused] == [
         ("hotel-area", "the moon"),
         ("hotel-stars", "5"),
     ]
@@ -515,7 +515,7 @@ def test_an_answer_for_what_stands_there_settles_a_question() -> None:
     predictor = ScriptedPredictor(Schema.multiwoz(), lambda given: Prediction({"hotel-area": answers[given.turn.user]}))
     conversation = Tracker(predictor, threshold=0.5).start()
     conversation.correct("hotel-area", "north")
-    assert [item.change.after for item in conversation.update("maybe").pending] == ["south"]
+    assert [item.after for item in conversation.update("maybe").pending] == ["south"]
     assert len(conversation.update("hardly").pending) == 1
     assert len(conversation.update("nothing").pending) == 1, "an update without a value is no answer"
     settled = conversation.update("sure")

@@ -1,23 +1,21 @@
-"""Annotating dialogues in one process: the rolling batch, and what comes out.
+"""Annotating dialogues in one process, many side by side.
 
-One turn of a dialogue needs the state after the turn before, so a batch is one turn each of many dialogues. As soon as
-a dialogue ends the next one takes its place: the batch stays full until the last ones run out, and the longest start
-first, so that this end is short. Processes and machines are `local.py`'s and `on_ray.py`'s concern.
+Does not start processes (`local.py`) or use other machines (`on_ray.py`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from somdst.corpora.jsonlines import turn_to_json
 from somdst.errors import CorpusError, InputError
 from somdst.memory.dialogue import Dialogue
-from somdst.tracking.conversation import Result
-from somdst.tracking.log import EMPTY, Snapshot
+from somdst.tracking.log import EMPTY
+from somdst.tracking.step import Result, rolling_batches
 from somdst.tracking.tracker import Tracker, check_turn
 
 BATCH = 32
@@ -74,11 +72,8 @@ class Annotated:
         turns = [
             {
                 **turn_to_json(turn),
+                **result.tracked.to_json(),
                 "domain": turn.domain or result.domain,
-                "state": result.state.to_json(),
-                "changes": [change.to_json() for change in result.changes],
-                "pending": [item.to_json() for item in result.pending],
-                "refused": [item.to_json() for item in result.refused],
             }
             for turn, result in zip(self.dialogue.turns, self.results, strict=True)
         ]
@@ -98,16 +93,6 @@ def check_dialogue(dialogue: Dialogue, *, where: str) -> None:
             raise CorpusError(f"{where} (dialogue {dialogue.id}), turn {number}: {error}") from None
 
 
-@dataclass(slots=True)
-class _Job:
-    """A dialogue on its way through the batch."""
-
-    place: int
-    dialogue: Dialogue
-    snapshot: Snapshot = EMPTY
-    results: list[Result] = field(default_factory=list)
-
-
 def annotate(
     tracker: Tracker,
     dialogues: Sequence[Dialogue],
@@ -116,22 +101,12 @@ def annotate(
     progress: Callable[[int], None] = lambda turns: None,
 ) -> list[Annotated]:
     """Track every dialogue from its start; `progress` hears of every batch how many turns it had."""
-    longest_last = sorted(
-        (_Job(place, dialogue) for place, dialogue in enumerate(dialogues)),
-        key=lambda job: (len(job.dialogue.turns), -job.place),
-    )
-    finished: dict[int, Annotated] = {}
-    active: list[_Job] = []
-    while longest_last or active:
-        while longest_last and len(active) < batch:
-            active.append(longest_last.pop())
-        steps = [(job.snapshot, job.dialogue.turns[len(job.results)]) for job in active]
-        for job, result in zip(active, tracker.step_many(steps), strict=True):
-            job.snapshot = result.snapshot
-            job.results.append(result)
+    results: list[list[Result]] = [[] for _ in dialogues]
+    for places in rolling_batches([len(dialogue.turns) for dialogue in dialogues], batch=batch):
+        steps = [
+            (results[place][-1].snapshot if turn else EMPTY, dialogues[place].turns[turn]) for place, turn in places
+        ]
+        for (place, _), result in zip(places, tracker.step_many(steps), strict=True):
+            results[place].append(result)
         progress(len(steps))
-        for job in active:
-            if len(job.results) == len(job.dialogue.turns):
-                finished[job.place] = Annotated(job.dialogue, tuple(job.results))
-        active = [job for job in active if job.place not in finished]
-    return [finished[place] for place in range(len(dialogues))]
+    return [Annotated(dialogue, tuple(done)) for dialogue, done in zip(dialogues, results, strict=True)]

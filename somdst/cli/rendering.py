@@ -22,7 +22,7 @@ from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, Value
 from somdst.tracking.audit import SlotEvent
-from somdst.tracking.log import Change, Entry, Pending, Refused, Snapshot
+from somdst.tracking.records import Change, Entry, Pending, Refused, Snapshot
 
 SIGNS = {"new": "+", "changed": "~", "deleted": "-", "dontcare": "*", "kept": "="}
 STYLES = {"new": "green", "changed": "yellow", "deleted": "red", "dontcare": "cyan", "kept": "blue"}
@@ -99,7 +99,7 @@ def did(entry: Entry, *, indent: int = 7) -> Padding:
 
 
 def _refusal(item: Refused) -> Text:
-    return Text(f"! {spoken(item.slot)}: not {shown(item.change.after)}. {plain(item.reason)}", style="dim red")
+    return Text(f"! {spoken(item.slot)}: not {shown(item.after)}. {plain(item.reason)}", style="dim red")
 
 
 def memory(snapshot: Snapshot, schema: Schema, *, entry: Entry | None = None) -> Panel:
@@ -143,7 +143,7 @@ def _memory_rows(snapshot: Snapshot, slot: str, name: str, change: Change | None
         yield Text(sign, style=style), Text(f" {name} ", style=style or "dim"), value
     if slot in snapshot.pending:
         item: Pending = snapshot.pending[slot]  # the question itself stands beside the turn that raised it
-        asked = Text(f"{shown(item.change.after)}?", style=PENDING)
+        asked = Text(f"{shown(item.after)}?", style=PENDING)
         yield Text("?", style=PENDING), Text(f" {name} ", style=PENDING), asked
 
 

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from somdst.cli import rendering
 from somdst.errors import InputError, SomdstError, did_you_mean
-from somdst.tracking.conversation import Result
-from somdst.tracking.log import Entry
+from somdst.tracking.records import Entry
+from somdst.tracking.step import Result
 from somdst.tracking.tracker import Tracker
 
 HINT = "/system TEXT   /undo   /correct SLOT VALUE   /why SLOT   /help   /quit"

@@ -27,7 +27,7 @@ from somdst.errors import SomdstError
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State, Value, value_from_json, value_to_json
-from somdst.tracking.log import Change, Entry, Pending, Refused
+from somdst.tracking.records import Change, Entry, Pending, Refused
 
 By = Literal["person", "api"]
 MAX_PAUSE = 5.0

@@ -22,12 +22,12 @@ from somdst.memory.state import State
 from somdst.service.batching import Batcher, Locks
 from somdst.service.configuration import Settings
 from somdst.service.monitoring import Metrics, log
-from somdst.service.replays import Difference, rerun
-from somdst.service.stepping import Step, step_all
 from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write
 from somdst.tracking import edits
-from somdst.tracking.conversation import Result
-from somdst.tracking.log import EMPTY, Entry, Snapshot, Source, replay
+from somdst.tracking.log import EMPTY, replay
+from somdst.tracking.records import Entry, Snapshot, Source
+from somdst.tracking.replays import Difference, rerun
+from somdst.tracking.step import Result, Step
 from somdst.tracking.tracker import Tracker
 
 T = TypeVar("T")
@@ -57,8 +57,8 @@ class Replayed:
     differences: Mapping[str, Sequence[Difference]]
 
 
-Make = Callable[[Snapshot], Awaitable[Entry]]
-"""Makes the entry to append to a snapshot."""
+Make = Callable[[Snapshot], Awaitable[Result]]
+"""Makes what is to be appended to a snapshot."""
 
 
 class Service:
@@ -111,8 +111,8 @@ class Service:
         _ = self.models.tracker  # without a model it is refused before anything is read
         deadline = self._deadline()
 
-        async def predict(snapshot: Snapshot) -> Entry:
-            return (await self._steps.submit((snapshot, turn), caller=tenant, deadline=deadline)).entry
+        async def predict(snapshot: Snapshot) -> Result:
+            return await self._steps.submit((snapshot, turn), caller=tenant, deadline=deadline)
 
         return await self._accept(
             self._write(tenant, conversation, predict, version=version, key=key, deadline=deadline)
@@ -129,8 +129,8 @@ class Service:
     ) -> Written:
         """Append what `make` makes of the newest snapshot: a correction, a pin and the like."""
 
-        async def made(snapshot: Snapshot) -> Entry:
-            return make(snapshot)
+        async def made(snapshot: Snapshot) -> Result:
+            return Result.of(snapshot, make(snapshot))
 
         return await self._edit(tenant, conversation, made, version=version, key=key)
 
@@ -139,10 +139,10 @@ class Service:
     ) -> Written:
         """Take back the last entry in force."""
 
-        async def make(snapshot: Snapshot) -> Entry:
+        async def make(snapshot: Snapshot) -> Result:
             number = edits.undo_target(snapshot)
             target = await asyncio.to_thread(self.store.entry, tenant, conversation, number)
-            return edits.undo(snapshot, target, source=source)
+            return Result.of(snapshot, edits.undo(snapshot, target, source=source))
 
         return await self._edit(tenant, conversation, make, version=version, key=key)
 
@@ -151,10 +151,10 @@ class Service:
     ) -> Written:
         """Do again what the last undo took back."""
 
-        async def make(snapshot: Snapshot) -> Entry:
+        async def make(snapshot: Snapshot) -> Result:
             number = edits.redo_target(snapshot)
             target = await asyncio.to_thread(self.store.entry, tenant, conversation, number)
-            return edits.redo(snapshot, target, source=source)
+            return Result.of(snapshot, edits.redo(snapshot, target, source=source))
 
         return await self._edit(tenant, conversation, make, version=version, key=key)
 
@@ -245,13 +245,13 @@ class Service:
                 f"The conversation {conversation} is at version {found.version}, not {version}: read it again.",
                 version=found.version,
             )
-        entry = await make(found.snapshot)
-        write = Write(tenant, conversation, entry, found.snapshot, key)
+        result = await make(found.snapshot)
+        write = Write(tenant, conversation, result, key)
         outcome = await self._writes.submit(write, caller=tenant, deadline=deadline)
         if isinstance(outcome, Repeated):
             return await self._repeat(tenant, outcome)
-        self.metrics.entry(entry)
-        return Written(conversation, outcome, entry)
+        self.metrics.entry(result.entry)
+        return Written(conversation, outcome, result.entry)
 
     async def _repeat(self, tenant: str, repeated: Repeated) -> Written:
         """The answer that a request with this key got before."""
@@ -270,7 +270,7 @@ class Service:
         return found
 
     def _step_many(self, steps: Sequence[Step]) -> Sequence[Result | Exception]:
-        return step_all(self.models.tracker, steps)
+        return self.models.tracker.step_each(steps)
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)

@@ -60,7 +60,7 @@ from somdst.service.views import (
 )
 from somdst.store import export
 from somdst.tracking import edits
-from somdst.tracking.log import Entry, Snapshot
+from somdst.tracking.records import Entry, Snapshot
 
 router = APIRouter(prefix="/v1", dependencies=[Authorised])
 

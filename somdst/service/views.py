@@ -14,8 +14,9 @@ from somdst.memory.state import Value, value_to_json
 from somdst.service.core import Replayed, Written
 from somdst.store import Record
 from somdst.tracking import audit
-from somdst.tracking.conversation import Result
-from somdst.tracking.log import Entry, Snapshot, replay
+from somdst.tracking.log import replay
+from somdst.tracking.records import Entry, Snapshot
+from somdst.tracking.step import Result
 from somdst.tracking.tracker import Tracker
 
 Memory = Annotated[dict[str, str], Field(description="slot to value; a slot that is absent is not known")]

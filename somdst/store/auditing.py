@@ -13,7 +13,8 @@ from somdst.memory.dialogue import Dialogue
 from somdst.store.conversations import Store, read_log
 from somdst.store.layout import conversations, entries
 from somdst.tracking import audit
-from somdst.tracking.log import Snapshot, replay
+from somdst.tracking.log import replay
+from somdst.tracking.records import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

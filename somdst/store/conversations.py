@@ -22,7 +22,8 @@ from somdst.store.database import Database
 from somdst.store.idempotency import claim_keys, find_keys, repeat, with_free_keys
 from somdst.store.layout import conversations, entries, idempotency_keys
 from somdst.store.records import Key, Page, Record, Repeated, Write, dump, record_of, row_of
-from somdst.tracking.log import EMPTY, Entry, Snapshot, replay
+from somdst.tracking.log import EMPTY, replay
+from somdst.tracking.records import Entry, Snapshot
 
 KEY_LIFETIME = timedelta(days=7)
 MAX_ENTRIES = 2000  # a snapshot carries its turns, so that an endless conversation would get ever slower
@@ -164,7 +165,7 @@ class Store:
                     outcomes[i] = refusal
                 else:
                     accepted.append(i)
-                    versions[write.tenant, write.conversation] = write.before.version + 1
+                    versions[write.tenant, write.conversation] = write.after.version
             accepted = with_free_keys(connection, writes, accepted, now)
             self._insert(connection, [writes[i] for i in accepted], now)
             for i in accepted:
@@ -181,10 +182,10 @@ class Store:
     def _refusal(self, write: Write, version: int | None) -> StoreError | None:
         if version is None:
             return _not_found(write.conversation)
-        if version != write.before.version:
+        if version != write.before:
             return Conflict(
                 f"The conversation {write.conversation} is at version {version} and the change was made from version "
-                f"{write.before.version}: read it again, then repeat the change.",
+                f"{write.before}: read it again, then repeat the change.",
                 version=version,
             )
         if version >= self.max_entries:
@@ -202,7 +203,7 @@ class Store:
                 {
                     "row": write.conversation,
                     "version": write.after.version,
-                    "snapshot": dump(write.after.to_json()),
+                    "snapshot": dump(write.after),
                     "updated_at": now,
                     "expires_at": self._expiry(now),
                 }
@@ -217,7 +218,7 @@ class Store:
                     "version": write.after.version,
                     "kind": write.entry.kind,
                     "source": write.entry.source,
-                    "entry": dump(write.entry.to_json()),
+                    "entry": dump(write.entry),
                 }
                 for write in writes
             ],

@@ -67,7 +67,7 @@ def with_free_keys(connection: Connection, writes: Sequence[Write], accepted: li
         if key := writes[i].key:
             claims.setdefault((writes[i].tenant, key.key), i)  # of two with the same key the first is done
     rows = [
-        (writes[i].tenant, key, writes[i].conversation, writes[i].before.version + 1)
+        (writes[i].tenant, key, writes[i].conversation, writes[i].after.version)
         for i in claims.values()
         if (key := writes[i].key)
     ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row
 
-from somdst.tracking.log import Entry, Snapshot, append
+from somdst.tracking.records import Entry, Snapshot
+from somdst.tracking.step import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +47,25 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One entry to add, made from a snapshot; refused if that is no longer the last one."""
+    """One entry to add, with the snapshot after it; refused if the snapshot before it is no longer the last one."""
 
     tenant: str
     conversation: str
-    entry: Entry
-    before: Snapshot
+    result: Result
     key: Key | None = None
-    after: Snapshot = field(init=False)
 
-    def __post_init__(self) -> None:
-        # Here and not in the transaction, so that an entry that does not fit spoils no other write.
-        object.__setattr__(self, "after", append(self.before, self.entry))
+    @property
+    def after(self) -> Snapshot:
+        return self.result.snapshot
+
+    @property
+    def entry(self) -> Entry:
+        return self.result.entry
+
+    @property
+    def before(self) -> int:
+        """The version that it was made from."""
+        return self.after.version - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +90,10 @@ def row_of(record: Record) -> dict[str, Any]:
         "updated_at": record.updated_at,
         "expires_at": record.expires_at,
         "version": record.version,
-        "snapshot": dump(record.snapshot.to_json()),
+        "snapshot": dump(record.snapshot),
     }
 
 
-def dump(data: dict[str, Any]) -> str:
-    # Escaped to ASCII, so that a NUL character, which PostgreSQL's text cannot hold, is stored like any other.
-    return json.dumps(data, separators=(",", ":"))
+def dump(record: Entry | Snapshot) -> str:
+    # Escaped to ASCII, so that any text, half a surrogate pair included, can be stored.
+    return json.dumps(record.to_json(defaults=False), separators=(",", ":"))

@@ -1,51 +1,36 @@
-"""What can be read out of a conversation's log: why a slot is as it is, and a training dialogue with corrected states.
+"""What can be read out of a log: why a slot has its value, and a training dialogue with corrected states.
 
-Both look at entries only, so that they work on a conversation in memory and on one out of a database alike.
+Everything here looks at entries only, so it works for a conversation in memory and for one from a database.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
 
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.state import State, Value
-from somdst.tracking.log import Change, Entry, Kind, Pending, Refused, Snapshot, Source, append, replay, turn_to_json
+from somdst.tracking.log import append, replay
+from somdst.tracking.records import Change, Entry, JsonTime, JsonTurn, Kind, Pending, Refused, Snapshot, Source
+from somdst.tracking.shapes import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)
-class SlotEvent:
+class SlotEvent(JsonRecord):
     """One thing that happened to a slot: a change, a write held back or refused, a pin."""
 
     version: int
     """Number of the entry."""
     kind: Kind
     source: Source
-    time: datetime
+    time: JsonTime
     model: str | None = None
-    turn: Turn | None = None
+    turn: JsonTurn | None = None
     change: Change | None = None
     pending: Pending | None = None
     refused: Refused | None = None
     in_force: bool = True
     """False where it has been undone since."""
-
-    def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {
-            "version": self.version,
-            "kind": self.kind,
-            "source": self.source,
-            "time": self.time.isoformat(),
-            "in_force": self.in_force,
-        }
-        if self.model is not None:
-            data["model"] = self.model
-        if self.turn is not None:
-            data["turn"] = turn_to_json(self.turn)
-        parts = {"change": self.change, "pending": self.pending, "refused": self.refused}
-        return data | {name: part.to_json() for name, part in parts.items() if part is not None}
 
 
 def slot_history(entries: Iterable[Entry], slot: str) -> tuple[SlotEvent, ...]:

@@ -1,7 +1,6 @@
-"""`Conversation`: one conversation in memory, and `Result`, what a step of it led to.
+"""`Conversation`: one conversation in memory. It is a log with its snapshot, and a lock so that threads can share it.
 
-It is a log with a snapshot, and a lock so that threads can share it. The rules of a step are the tracker's, and a
-conversation in a database is the store's.
+Does not predict (`tracker.py`). Conversations in a database are in `store/`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from somdst.errors import InputError, StateError
@@ -17,57 +15,12 @@ from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.state import State, Value
 from somdst.tracking import edits
 from somdst.tracking.audit import SlotEvent, slot_history, to_dialogue
-from somdst.tracking.log import Change, Entry, Pending, Refused, Snapshot, append, replay
+from somdst.tracking.log import replay
+from somdst.tracking.records import Entry, Snapshot
+from somdst.tracking.step import Result
 
 if TYPE_CHECKING:
     from somdst.tracking.tracker import Tracker
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a step led to: the snapshot after it, and the entry that was, or is to be, appended."""
-
-    snapshot: Snapshot
-    entry: Entry
-
-    @classmethod
-    def of(cls, before: Snapshot, entry: Entry) -> Result:
-        return cls(append(before, entry), entry)
-
-    @property
-    def state(self) -> State:
-        return self.snapshot.state
-
-    @property
-    def version(self) -> int:
-        return self.snapshot.version
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        return self.entry.changes
-
-    @property
-    def pending(self) -> tuple[Pending, ...]:
-        """Every write that waits for an answer, from this turn or an earlier one."""
-        return tuple(self.snapshot.pending[slot] for slot in sorted(self.snapshot.pending))
-
-    @property
-    def refused(self) -> tuple[Refused, ...]:
-        return self.entry.refused
-
-    @property
-    def domain(self) -> str | None:
-        return self.entry.domain
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "version": self.version,
-            "state": self.state.to_json(),
-            "changes": [change.to_json() for change in self.changes],
-            "pending": [item.to_json() for item in self.pending],
-            "refused": [item.to_json() for item in self.refused],
-            "domain": self.domain,
-        }
 
 
 class Conversation:
@@ -161,7 +114,8 @@ class Conversation:
 
     def to_json(self) -> dict[str, Any]:
         """The whole log, and the state for whoever only wants that."""
-        return {"entries": [entry.to_json() for entry in self._entries], "state": self.state.to_json()}
+        entries = [entry.to_json(defaults=False) for entry in self._entries]
+        return {"entries": entries, "state": self.state.to_json()}
 
     @classmethod
     def from_json(cls, data: object, *, tracker: Tracker) -> Conversation:

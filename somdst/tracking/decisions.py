@@ -18,7 +18,7 @@ from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import DONTCARE
 from somdst.model.prediction import Prediction, apply_prediction
-from somdst.tracking.log import Change, Pending, Refused, Snapshot
+from somdst.tracking.records import Change, Pending, Refused, Snapshot
 
 NEAR = 0.82
 """How alike a value must be to one of a closed list: "center" is near enough to "centre", "north" to "south" is not."""
@@ -52,16 +52,16 @@ def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision
         change = asked if asked.after == asked.before else _fitted(asked, rules.schema[asked.slot])
         if change is None:
             reason = f'"{asked.after}" is not among the values of {asked.slot}, and none of them is near.'
-            refused.append(Refused(asked, reason))
+            refused.append(Refused.of(asked, reason=reason))
         elif change.after == change.before:
             if change.probability is None or change.probability >= rules.threshold:
                 said_again.add(change.slot)
         elif change.slot in snapshot.pinned and not _new_evidence(change):
-            refused.append(
-                Refused(change, f"{change.slot} is pinned, and the words of this turn do not say the value.")
-            )
+            reason = f"{change.slot} is pinned, and the words of this turn do not say the value."
+            refused.append(Refused.of(change, reason=reason))
         elif change.probability is not None and change.probability < rules.threshold:
-            held.append(Pending(change, question(change, rules.schema[change.slot]), len(snapshot.turns) + 1))
+            asking = question(change, rules.schema[change.slot])
+            held.append(Pending.of(change, question=asking, turn=len(snapshot.turns) + 1))
         else:
             changes.append(change)
     settled = {change.slot for change in changes} | {item.slot for item in held} | said_again

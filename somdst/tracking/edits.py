@@ -19,7 +19,7 @@ from datetime import datetime
 from somdst.errors import InputError
 from somdst.memory.operations import FOUR, Operation
 from somdst.memory.state import Value
-from somdst.tracking.log import Change, Entry, Pending, Snapshot, Source, now
+from somdst.tracking.records import Change, Entry, Pending, Snapshot, Source, now
 
 
 def correct(

@@ -5,9 +5,9 @@
     result = conversation.update(user="a cheap hotel in the north, please")
     result.state, result.changes
 
-`Tracker.step` and its like are pure: a snapshot and a turn in, a `Result` with the entry to append out. The service
-keeps its conversations in a database through them; `Conversation` (`conversation.py`) is the same over a list. What
-becomes of a prediction is `decisions.py`'s concern.
+`Tracker.step` and the other methods that take a snapshot are pure: they give a `Result` with the entry to append and
+keep nothing. The service uses them on conversations in a database; `Conversation` (`conversation.py`) uses them on one
+in memory. The step itself is in `step.py`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from pathlib import Path
 from somdst.errors import InputError, ModelError, did_you_mean
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
-from somdst.memory.state import DONTCARE, State, Value, value_from_json
-from somdst.model.prediction import Predictor, TurnInput
+from somdst.memory.state import DONTCARE, Value, value_from_json
+from somdst.model.prediction import Predictor
 from somdst.tracking import edits
-from somdst.tracking.conversation import Conversation, Result
-from somdst.tracking.decisions import Rules, decide, nearest
-from somdst.tracking.log import Entry, Snapshot, Source, append, now
+from somdst.tracking.conversation import Conversation
+from somdst.tracking.decisions import Rules, nearest
+from somdst.tracking.records import Snapshot, Source
+from somdst.tracking.step import Result, Step, step
 
 __all__ = ["MAX_TEXT", "MAX_VALUE", "Conversation", "Result", "Tracker", "check_turn"]
 
@@ -83,30 +84,20 @@ class Tracker:
         """What a turn does to a conversation."""
         return self.step_many([(snapshot, turn)], time=time)[0]
 
-    def step_many(self, steps: Sequence[tuple[Snapshot, Turn]], *, time: datetime | None = None) -> list[Result]:
+    def step_many(self, steps: Sequence[Step], *, time: datetime | None = None) -> list[Result]:
         """What turns do to as many conversations, in one run of the model. One bad turn refuses them all."""
-        if not steps:
-            return []
         for _, turn in steps:
             check_turn(turn)
-        predictions = self.predictor.predict([self._input(snapshot, turn) for snapshot, turn in steps])
-        results: list[Result] = []
-        for (snapshot, turn), prediction in zip(steps, predictions, strict=True):
-            changes, held, refused, released = decide(snapshot, prediction, self._rules)
-            entry = Entry(
-                kind="turn",
-                source="model",
-                time=time or now(),
-                model=self.predictor.model_id,
-                turn=Turn(system=turn.system, user=turn.user),
-                domain=prediction.domain,
-                changes=changes,
-                held=held,
-                released=released,
-                refused=refused,
-            )
-            results.append(Result(append(snapshot, entry), entry))
-        return results
+        return step(self.predictor, steps, self._rules, time=time)
+
+    def step_each(self, steps: Sequence[Step]) -> list[Result | Exception]:
+        """As `step_many`, but a turn that cannot be tracked gives its error and spoils no other."""
+        try:
+            return list(self.step_many(steps))
+        except Exception as error:
+            if len(steps) == 1:
+                return [error]
+        return [result for alone in steps for result in self.step_each([alone])]
 
     def correct(
         self,
@@ -153,14 +144,6 @@ class Tracker:
         if (near := nearest(known, allowed)) is None:
             raise InputError(f'"{value}" is not among the values of "{slot}": {", ".join(allowed)}.')
         return near
-
-    def _input(self, snapshot: Snapshot, turn: Turn) -> TurnInput:
-        state, known = snapshot.state, self.predictor.schema
-        if any(slot not in known for slot in state):  # written under another model: kept, but this one cannot read it
-            state = State({slot: value for slot, value in state.items() if slot in known})
-        history = self.predictor.history
-        seen = snapshot.turns[-history:] if history else ()
-        return TurnInput(seen[-1] if seen else None, turn, state, older=seen[:-1])
 
     def _refuse_unknown_slots(self) -> None:
         unknown = [slot for slot in self.schema if slot not in self.predictor.schema]

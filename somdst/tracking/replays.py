@@ -1,7 +1,7 @@
-"""Stored conversations again, under another model: which states would be different?
+"""Logs replayed under another model: which states would be different?
 
-What a person did (corrections, pins, answers to pending writes) is done again at the same place, because it was the
-next turn's input. Where it no longer applies, such as an answer to a question that the other model does not ask, it is
+What a person did (corrections, pins, answers to pending writes) is repeated at the same place, because the next turn
+started from it. Where it no longer applies, such as an answer to a question that the other model does not ask, it is
 left out. Nothing is stored.
 """
 
@@ -12,21 +12,26 @@ from dataclasses import dataclass, field
 
 from somdst.errors import InputError
 from somdst.memory.dialogue import Turn
-from somdst.memory.state import State, Value
+from somdst.memory.state import State
 from somdst.tracking import edits
 from somdst.tracking.audit import snapshots
-from somdst.tracking.log import EMPTY, Entry, Snapshot, append, replay
+from somdst.tracking.log import EMPTY, append, replay
+from somdst.tracking.records import Entry, JsonValue, Snapshot
+from somdst.tracking.shapes import JsonRecord
 from somdst.tracking.tracker import Tracker
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A slot that after a turn (the first is 1) would hold something else."""
+class Difference(JsonRecord):
+    """A slot that would hold something else after a turn."""
 
     turn: int
+    """Number of the turn; the first is 1."""
     slot: str
-    stored: Value | None
-    replayed: Value | None
+    stored: JsonValue | None
+    """What it holds in the stored conversation."""
+    replayed: JsonValue | None
+    """What it would hold under the other model."""
 
 
 @dataclass(slots=True)
@@ -39,14 +44,14 @@ class _Rerun:
     differences: list[Difference] = field(default_factory=list)
 
     def next_turn(self) -> Turn | None:
-        """Do what a person did, up to the next turn; None at the end."""
+        """Repeat what a person did, up to the next turn; None at the end."""
         while self.todo:
             entry = self.todo[0]
             if entry.turn is not None:
                 return entry.turn
-            again = _again(self.snapshot, self.todo.pop(0))
-            if again is not None:
-                self.snapshot = append(self.snapshot, again)
+            repeated = _repeat(self.snapshot, self.todo.pop(0))
+            if repeated is not None:
+                self.snapshot = append(self.snapshot, repeated)
         return None
 
     def take(self, after: Snapshot) -> None:
@@ -57,7 +62,7 @@ class _Rerun:
 
 
 def rerun(tracker: Tracker, logs: Mapping[str, Sequence[Entry]]) -> dict[str, list[Difference]]:
-    """For each conversation what would be different. All go through the model side by side, one turn a run."""
+    """What would be different in each conversation. In each run of the model all of them go one turn further."""
     runs = {id: _prepare(log) for id, log in logs.items()}
     while waiting := [(run, turn) for run in runs.values() if (turn := run.next_turn()) is not None]:
         for (run, _), result in zip(
@@ -79,8 +84,8 @@ def _prepare(log: Sequence[Entry]) -> _Rerun:
     return _Rerun(in_force, states)
 
 
-def _again(snapshot: Snapshot, entry: Entry) -> Entry | None:
-    """What a person did, made anew for this snapshot."""
+def _repeat(snapshot: Snapshot, entry: Entry) -> Entry | None:
+    """What a person did, as an entry for this snapshot."""
     slots = [item.slot for item in entry.released if item.slot in snapshot.pending]
     try:
         match entry.kind:

@@ -1,0 +1,190 @@
+"""The records of a conversation: `Change`, `Pending`, `Refused`, `Entry`, `Snapshot`, `TrackedTurn`.
+
+Each is defined here once, and goes to JSON and back by this definition (`shapes.py`). All are immutable. How entries
+add up to a snapshot is in `log.py`, and how they are made in `edits.py` and `step.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from somdst.memory.dialogue import Turn
+from somdst.memory.operations import FOUR, Operation
+from somdst.memory.state import DontCare, State, Value, value_from_json, value_to_json
+from somdst.model.prediction import Evidence
+from somdst.tracking.shapes import AsJson, JsonRecord
+
+Kind = Literal["turn", "correction", "pin", "unpin", "confirm", "reject", "undo", "redo"]
+Source = Literal["model", "person", "api"]
+
+
+def now() -> datetime:
+    """The time of an entry that is made now, in UTC."""
+    return datetime.now(UTC)
+
+
+# Types that pydantic does not know, with the JSON that they become
+
+
+@dataclass(frozen=True, slots=True)
+class TurnText:
+    """A turn in JSON: what was said, without the labels that a corpus has."""
+
+    system: str
+    """What the system said; empty where the user spoke first."""
+    user: str
+    """What the user said then."""
+
+
+JsonValue = Annotated[Value, AsJson(DontCare, str, value_from_json, value_to_json)]
+JsonState = Annotated[State, AsJson(State, dict[str, str], State.from_json, State.to_json)]
+JsonTime = Annotated[datetime, AsJson(datetime, str, datetime.fromisoformat, datetime.isoformat)]
+JsonSlots = Annotated[frozenset[str], AsJson(frozenset, tuple[str, ...], frozenset, lambda slots: tuple(sorted(slots)))]
+JsonTurn = Annotated[
+    Turn,
+    AsJson(
+        Turn,
+        TurnText,
+        lambda text: Turn(system=text.system, user=text.user),
+        lambda turn: TurnText(system=turn.system, user=turn.user),
+    ),
+]
+
+
+# The records
+
+
+@dataclass(frozen=True, slots=True)
+class Change(JsonRecord):
+    """What happened to one slot."""
+
+    slot: str
+    operation: Operation
+    before: JsonValue | None
+    """The value before; null where nothing was known."""
+    after: JsonValue | None
+    """The value after; null where nothing is known any more."""
+    probability: float | None = None
+    """Calibrated probability that the change is right; null where a person made it."""
+    evidence: Evidence | None = None
+    """Where the value was copied from."""
+
+    def inverse(self) -> Change:
+        """What takes it back: nobody's prediction, so without its probability and evidence."""
+        return Change(self.slot, FOUR.classify(self.before), self.after, self.before)
+
+    @property
+    def change(self) -> Change:
+        """The write alone, without the question of a `Pending` or the reason of a `Refused`."""
+        return Change(*_parts(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending(Change):
+    """A write that was held back because it was not probable enough, with the question to ask about it."""
+
+    question: str
+    """What to ask the user."""
+    turn: int
+    """Number of the turn that asked for the write; the first turn is 1."""
+
+    @classmethod
+    def of(cls, change: Change, *, question: str, turn: int) -> Pending:
+        return cls(*_parts(change), question=question, turn=turn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused(Change):
+    """A write that was asked for and not made: a pinned slot, or a value outside a closed list."""
+
+    reason: str
+    """Why it was not made, in one sentence."""
+
+    @classmethod
+    def of(cls, change: Change, *, reason: str) -> Refused:
+        return cls(*_parts(change), reason=reason)
+
+
+Parts = tuple[str, Operation, Value | None, Value | None, float | None, Evidence | None]
+
+
+def _parts(change: Change) -> Parts:
+    return change.slot, change.operation, change.before, change.after, change.probability, change.evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(JsonRecord):
+    """One entry of the log: what happened, and all that it did.
+
+    An undo takes `turn` away instead of adding it. In the other fields it already carries the opposite.
+    """
+
+    kind: Kind
+    source: Source
+    time: JsonTime
+    model: str | None = None
+    """Id of the model, where one predicted."""
+    turn: JsonTurn | None = None
+    domain: str | None = None
+    """What the model says the turn is about."""
+    changes: tuple[Change, ...] = ()
+    held: tuple[Pending, ...] = ()
+    """Writes that become pending."""
+    released: tuple[Pending, ...] = ()
+    """Writes that are no longer pending."""
+    pinned: tuple[str, ...] = ()
+    """Slots that become pinned: only new evidence in a later utterance changes them."""
+    unpinned: tuple[str, ...] = ()
+    """Slots that are no longer pinned."""
+    refused: tuple[Refused, ...] = ()
+    """Writes that were not made. They are reported and leave no trace in the snapshot."""
+    target: int | None = None
+    """For undo and redo: the number of the entry that is taken back or done again. The first entry is 1."""
+
+
+def _by_slot(items: tuple[Pending, ...]) -> Mapping[str, Pending]:
+    return {item.slot: item for item in items}
+
+
+def _in_order(pending: Mapping[str, Pending]) -> tuple[Pending, ...]:
+    return tuple(pending[slot] for slot in sorted(pending))
+
+
+JsonPending = Annotated[Mapping[str, Pending], AsJson(dict, tuple[Pending, ...], _by_slot, _in_order)]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(JsonRecord):
+    """What all entries so far add up to. The empty one is the start of every conversation."""
+
+    version: int = 0
+    """Number of entries in the log; every write adds one."""
+    state: JsonState = field(default_factory=State)
+    """Slot to value; a slot that is absent is not known."""
+    turns: tuple[JsonTurn, ...] = ()
+    """The turns that have not been undone."""
+    pinned: JsonSlots = frozenset()
+    """Slots that only new evidence in a later utterance changes."""
+    pending: JsonPending = field(default_factory=dict)
+    """Writes that wait for an answer."""
+    done: tuple[int, ...] = ()
+    """Numbers of the entries in force, oldest first: the next undo takes back the last of them."""
+    undone: tuple[int, ...] = ()
+    """Numbers of the entries taken back: the next redo does the last of them again. A new entry empties this."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedTurn(JsonRecord):
+    """What a turn led to, for those who keep no log: `POST /v1/track` and annotated dialogues."""
+
+    state: JsonState
+    """The memory after the turn."""
+    changes: tuple[Change, ...]
+    pending: tuple[Pending, ...]
+    """Every write that waits for an answer, from this turn or an earlier one."""
+    refused: tuple[Refused, ...]
+    domain: str | None
+    """What the model says the turn is about."""
