@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import bulk
 
-from typer.testing import CliRunner
+from somdst.bulk.annotating import Pretrained
+from somdst.corpora.synthetic import synthetic_dialogues
+from somdst.model.folder import ModelFolder
 
-from somdst.bench.bulk import WAYS
-from somdst.cli.main import app
 
-
-def test_command() -> None:
-    command = ["bench", "bulk", "synthetic:3", "--repeats", "1", "--limit", "2", "--torch", "--json"]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    measured = json.loads(done.stdout)
-    assert measured["turns"] > 2
-    assert measured["one_at_a_time"]["times"] == 1
-    assert all(measured[way]["turns_per_s"] > 0 for way in WAYS)
+def test_every_way_is_measured() -> None:
+    heard: list[bulk.Way] = []
+    torch = ModelFolder.open("default").predictor(engine="torch")
+    rates = bulk.measure_bulk(
+        Pretrained(),
+        synthetic_dialogues(dialogues=2),
+        repeats=2,
+        torch=torch,
+        progress=lambda way, rate: heard.append(way),
+    )
+    assert tuple(rates) == bulk.WAYS
+    assert heard == [*bulk.WAYS, *bulk.WAYS]
+    assert all(rate > 0 for rate in rates.values())

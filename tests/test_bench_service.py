@@ -1,4 +1,7 @@
-"""`somdst bench service` in small: the whole measurement, against a predictor that is as slow as a model."""
+"""The benchmark of the service, in small: the whole measurement, against a predictor of rules.
+
+It counts right; how fast the service is, and what it refuses under load, depends on the machine and is not tested.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import math
 import sys
 
 import pytest
+import service
+from load import Sample, percentile, statuses
 from services import SCRIPT
 
-from somdst.bench.load import percentile
-from somdst.bench.service import measure
 from somdst.errors import InputError
 
 
@@ -25,26 +28,28 @@ def command(*options: str):  # type: ignore[no-untyped-def]
 @pytest.mark.slow
 def test_the_whole_measurement() -> None:
     said: list[str] = []
-    report = measure(command("--delay", "0.02", "0.002"), seconds=0.6, conversations=8, notice=said.append)
+    done = service.measure(command(), seconds=0.5, conversations=4, notice=said.append)
     assert len(said) == 3
-    assert report.speedup > 1.5
-    assert report.unbatched.mean_batch == 1
-    assert report.batched.mean_batch > 2
-    for speed in (report.batched, report.unbatched):
-        assert speed.statuses.keys() == {"200"}
-        assert 0 < speed.p50_ms <= speed.p95_ms <= speed.p99_ms
-    assert set(report.overload.statuses) <= {"200", "503"}
-    assert report.overload.recovery_s is not None
-    assert report.overload.recovery_s < 5
-    assert report.overload.memory_mb_most is not None
-    assert report.overload.memory_mb_before is not None
-    assert report.overload.memory_mb_most < report.overload.memory_mb_before + 60
-    assert json.loads(json.dumps(report.to_json()))["speedup"] == report.speedup
+    assert done.unbatched.mean_batch == 1 <= done.batched.mean_batch <= 32
+    for speed in (done.batched, done.unbatched):
+        assert speed.offered_per_s == pytest.approx(service.SHARE * speed.turns_per_s, abs=0.1)
+        assert speed.p50_ms <= speed.p95_ms <= speed.p99_ms
+    assert set(done.overload.statuses) <= {"200", "503"}, "what it cannot take it refuses, and nothing else goes wrong"
+    assert done.speedup == pytest.approx(done.batched.turns_per_s / done.unbatched.turns_per_s, abs=0.01)
+    assert json.loads(json.dumps(done.to_json()))["speedup"] == done.speedup
+    one_by_one, batches = service.tables(done)[0].rows
+    assert one_by_one[1] == done.unbatched.turns_per_s and batches[1] == done.batched.turns_per_s
 
 
 def test_a_service_that_does_not_start() -> None:
     with pytest.raises(InputError, match="could not be loaded"):
-        measure(command("--model", "broken"), seconds=0.1)
+        service.measure(command("--model", "broken"), seconds=0.1)
+
+
+def test_samples_are_counted() -> None:
+    samples = [Sample(1.0, 1.5, 200), Sample(1.0, 1.1, 503), Sample(2.0, 2.25, 200)]
+    assert statuses(samples) == {"200": 2, "503": 1}
+    assert samples[2].milliseconds == 250
 
 
 def test_percentiles() -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import tiny
-from typer.testing import CliRunner
+import train
 
 torch = pytest.importorskip("torch")
 
-from somdst.bench.train import Job, TrainingRates, run_job, sample  # noqa: E402
-from somdst.cli.main import app  # noqa: E402
+from train import Job, TrainingRates, run_job, sample  # noqa: E402
+
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues  # noqa: E402
-from somdst.errors import InputError, SomdstError  # noqa: E402
+from somdst.errors import InputError  # noqa: E402
 from somdst.learn.model import Batch  # noqa: E402
 from somdst.learn.naive import padded  # noqa: E402
 
@@ -52,11 +54,14 @@ def test_too_small_a_corpus(tmp_path) -> None:  # type: ignore[no-untyped-def]
         run_job(Job("paper", str(tmp_path), "tiny", 1, 0))
 
 
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, train.__file__, *arguments], capture_output=True, text=True)
+
+
 @pytest.mark.slow
 def test_the_command() -> None:
-    arguments = ["bench", "train", "synthetic:20", "--encoder", "tiny", "--repeats", "1", "--steps", "2", "--json"]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
+    done = command("synthetic:20", "--encoder", "tiny", "--repeats", "1", "--steps", "2", "--json")
+    assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert all(told[variant]["turns_per_second"] > 0 for variant in ("straightforward", "paper", "compact"))
     ratio = told["paper"]["turns_per_second"] / told["straightforward"]["turns_per_second"]
@@ -64,6 +69,6 @@ def test_the_command() -> None:
 
 
 def test_a_failure_is_one_sentence() -> None:
-    done = CliRunner().invoke(app, ["bench", "train", "synthetic:20", "--encoder", "/nowhere", "--steps", "1"])
-    assert isinstance(done.exception, SomdstError)
-    assert "\n" not in str(done.exception) and "/nowhere" in str(done.exception)
+    done = command("synthetic:20", "--encoder", "/nowhere", "--steps", "1")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "/nowhere" in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from somdst.corpora.check import Problem, Source, check
-from somdst.corpora.findings import Finding, Kind, Place, Report, Severity
+from somdst.corpora.findings import Finding, Findings, Kind, Place, Severity
 from somdst.corpora.jsonlines import read_lines
 from somdst.corpora.spelling import two_spellings
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
@@ -30,12 +30,12 @@ def written(path: Path, dialogues: Iterable[list[Said]]) -> Path:
     return path
 
 
-def checked(path: Path, **options: object) -> Report:
+def checked(path: Path, **options: object) -> Findings:
     sources = (Source(Place(path.name, number), dialogue) for number, dialogue in read_lines(path))
     return check(sources, **{"schema": SCHEMA, **options})  # type: ignore[arg-type]
 
 
-def found(report: Report, kind: Kind) -> list[Finding]:
+def found(report: Findings, kind: Kind) -> list[Finding]:
     return [finding for finding in report.findings if finding.kind is kind]
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from somdst.errors import CorpusError
-from somdst.evaluate import paper_results as published
-from somdst.evaluate import paper_tables
+from somdst.evaluate import paper_results, paper_tables
 from somdst.evaluate.analysis import analyse, cost
 from somdst.evaluate.comparison import compare
 from somdst.evaluate.efficiency import measure_batching, measure_efficiency
@@ -25,7 +24,7 @@ DIALOGUES = dialogues(40)
 
 
 def test_the_papers_shares_follow_from_its_accuracies() -> None:
-    theirs = ErrorAnalysis(published.ORACLES)
+    theirs = ErrorAnalysis(paper_results.ORACLES)
     group = theirs.group(gold_state=False)
     shares = group.shares()
     assert round(group.relative_error(group.values), 2) == 92.85

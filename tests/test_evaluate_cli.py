@@ -67,7 +67,7 @@ def test_evaluate_prints_tables(corpus: Path) -> None:
         "Accuracy by domain",
         "State operations",
         "The hardest slots",
-        "turns a second",
+        "per second",
     ):
         assert part in text
 
@@ -154,7 +154,7 @@ def test_help_has_an_example(command: str) -> None:
 
 def test_comparing_what_is_not_alike_is_said(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("somdst.cli.measuring.notice", said.append)
+    monkeypatch.setattr("somdst.cli.measure.notice", said.append)
     somdst("evaluate", "bad", corpus, "--save", tmp_path / "all.jsonl", "--threshold", 0.1)
     somdst("evaluate", "bad", corpus, "--save", tmp_path / "some.jsonl", "--limit", 3, "--oracle", "state,values")
     data = json.loads(somdst("compare", tmp_path / "all.jsonl", tmp_path / "some.jsonl", "--json"))
@@ -164,7 +164,7 @@ def test_comparing_what_is_not_alike_is_said(corpus: Path, tmp_path: Path, monke
 
 def test_of_a_corpus_with_parts_dev_is_measured(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("somdst.cli.measuring.notice", said.append)
+    monkeypatch.setattr("somdst.cli.measure.notice", said.append)
     for part, lines in (("train", 4), ("dev", 2)):
         (tmp_path / "parts").mkdir(exist_ok=True)
         text = "".join(corpus.read_text().splitlines(keepends=True)[:lines])

@@ -9,9 +9,8 @@ import pytest
 
 from somdst.errors import InputError
 from somdst.evaluate import svg
-from somdst.evaluate.analysis import analyse
-from somdst.evaluate.learning_curve import find_metrics, read_learning_curve, thinned
-from somdst.evaluate.perturbed import measure_perturbed
+from somdst.evaluate.analysis import analyse, measure_perturbed
+from somdst.evaluate.pictures import find_metrics, read_learning_curve, thinned
 from somdst.evaluate.report import Report, write_report
 from somdst.evaluate.run import DialogueRun, TurnRun, run
 from somdst.evaluate.samples import choose_samples, sample_html, sample_markdown, slot_lines

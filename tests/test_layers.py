@@ -10,7 +10,6 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "somdst"
 ROOMS = [  # a module may import from its own line and the lines below it
     {"cli", "__main__"},
-    {"bench"},
     {"service"},
     {"bulk"},
     {"store"},

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from corpus_files import HOTEL, TRAIN, dialogue, metadata, write_json, write_multiwoz, zipped
 
-from somdst.corpora import Corpus, open_corpus
-from somdst.corpora import paper_counts as published
+from somdst.corpora import Corpus, open_corpus, paper_counts
+from somdst.corpora.corpus import SPLIT_NAMES
 from somdst.corpora.labels import ANY_SLOT, clean, repair
 from somdst.corpora.multiwoz import SCHEMA
 from somdst.corpora.statistics import Statistics, count
@@ -263,15 +263,15 @@ def test_the_papers_tables_to_the_digit(data: Path, split: str) -> None:
     converted = open_corpus(data / "multiwoz-2.1", split=split)  # type: ignore[arg-type]
     dialogues = complete(corpus, converted)
     counted = count(dialogues, schema=SCHEMA)
-    column = published.SPLITS.index(split)
-    tables = (published.OPERATIONS, published.DIALOGUES, published.TURNS, published.VOCABULARY)
+    column = list(SPLIT_NAMES).index(split)
+    tables = (paper_counts.OPERATIONS, paper_counts.DIALOGUES, paper_counts.TURNS, paper_counts.VOCABULARY)
     assert columns(counted) == tuple({name: row[column] for name, row in table.items()} for table in tables)
     assert (counted.dialogues, counted.turns) == {"dev": (1000, 7371), "test": (999, 7368)}[split]
     if split == "test":
         assert [dropped.id for dropped in corpus.dropped] == ["PMUL1455"]
         generated = counted.generated
-        assert (generated.min, round(generated.mean, 2), generated.max) == published.GENERATED
-        assert {" ".join(row.domains): row.dialogues for row in counted.transitions} == published.TRANSITIONS
+        assert (generated.min, round(generated.mean, 2), generated.max) == paper_counts.GENERATED
+        assert {" ".join(row.domains): row.dialogues for row in counted.transitions} == paper_counts.TRANSITIONS
         assert (len(counted.transitions), counted.complicated, counted.complicated_ending("taxi")) == (50, 175, 140)
 
 

@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 from somdst.cli.main import app
-from somdst.corpora.perturbation import KINDS
+from somdst.corpora.perturbation import PERTURBATIONS
 from somdst.evaluate.run import ORACLES
 
 ROOT = Path(__file__).parents[1]
@@ -92,4 +92,4 @@ def test_nothing_of_the_paper_is_left_out() -> None:
 
 def test_every_perturbation_and_oracle_is_explained() -> None:
     explained = re.findall(r"^\| `([a-z-]+)` \|", EVALUATION, re.MULTILINE)
-    assert explained == [*ORACLES, *KINDS]
+    assert explained == [*ORACLES, *PERTURBATIONS]

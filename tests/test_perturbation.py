@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from somdst.corpora.perturbation import KINDS, Kind, perturb, perturb_all, perturb_dialogue
+from somdst.corpora.perturbation import PERTURBATIONS, Perturbation, perturb, perturb_all, perturb_dialogue
 from somdst.errors import InputError
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.state import State
 from somdst.model.text import normalise
 
 
-def ways(text: str, kind: Kind, *, values: tuple[str, ...] = ()) -> set[str]:
+def ways(text: str, kind: Perturbation, *, values: tuple[str, ...] = ()) -> set[str]:
     return {perturb(text, kind, random.Random(seed), values=values) for seed in range(40)}
 
 
@@ -99,7 +99,7 @@ def test_a_change_of_mind_ends_with_what_was_said_first() -> None:
 def test_dialogues_are_perturbed_by_seed_and_keep_their_labels() -> None:
     turn = Turn("Which day, and WHEN?", "Friday at 17:15 with two people, please!", State({"train-day": "friday"}))
     dialogue = Dialogue("D1", (turn, turn))
-    for kind in KINDS:
+    for kind in PERTURBATIONS:
         once, again = perturb_dialogue(dialogue, kind, seed=3), perturb_dialogue(dialogue, kind, seed=3)
         assert once == again and once != dialogue
         assert [turn.state for turn in once.turns] == [turn.state for turn in dialogue.turns]

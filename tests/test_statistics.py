@@ -2,7 +2,7 @@
 
 import pytest
 
-from somdst.corpora import paper_counts as published
+from somdst.corpora import paper_counts
 from somdst.corpora.statistics import Generated, Transition, count, schema_of
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.memory.dialogue import Dialogue, Turn
@@ -78,12 +78,12 @@ def test_schema_of_the_states() -> None:
 def test_published_tables_agree_with_themselves() -> None:
     """Typing errors in the table would show in its sums: every turn has a domain and thirty operations."""
     for split, turns in enumerate((54984, 7371, 7368)):
-        assert sum(row[split] for row in published.TURNS.values()) == turns
-        assert sum(row[split] for row in published.OPERATIONS.values()) == turns * 30
-    updates = published.OPERATIONS["update"][2]
-    assert round(updates / 7368, 2) == published.GENERATED[1]
-    long = {order: number for order, number in published.TRANSITIONS.items() if order.count(" ") >= 2}
+        assert sum(row[split] for row in paper_counts.TURNS.values()) == turns
+        assert sum(row[split] for row in paper_counts.OPERATIONS.values()) == turns * 30
+    updates = paper_counts.OPERATIONS["update"][2]
+    assert round(updates / 7368, 2) == paper_counts.GENERATED[1]
+    long = {order: number for order, number in paper_counts.TRANSITIONS.items() if order.count(" ") >= 2}
     taxi = sum(number for order, number in long.items() if order.endswith("taxi"))
-    assert (sum(long.values()), taxi) == published.COMPLICATED
-    assert sum(published.TRANSITIONS.values()) == 999 and len(published.TRANSITIONS) == 50
-    assert set(published.VOCABULARY) == set(Schema.multiwoz())
+    assert (sum(long.values()), taxi) == paper_counts.COMPLICATED
+    assert sum(paper_counts.TRANSITIONS.values()) == 999 and len(paper_counts.TRANSITIONS) == 50
+    assert set(paper_counts.VOCABULARY) == set(Schema.multiwoz())

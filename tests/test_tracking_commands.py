@@ -21,9 +21,8 @@ from scripted import GoldPredictor, RulePredictor
 from somdst import Schema, Tracker
 from somdst.cli import rendering
 from somdst.cli.main import main
-from somdst.cli.session import COMMANDS, Session, screen
-from somdst.cli.track import _Completer
-from somdst.cli.tracking import read_input
+from somdst.cli.terminal import COMMANDS, Completer, Session, screen
+from somdst.cli.track import read_input
 from somdst.corpora import read_dialogues
 from somdst.corpora.examples import examples
 from somdst.corpora.jsonlines import dialogue_to_json
@@ -235,7 +234,7 @@ def test_what_people_type_cannot_move_the_cursor() -> None:
 
 
 def test_completion() -> None:
-    complete = _Completer(session()).complete
+    complete = Completer(session()).complete
     assert complete("/cor") == ["/correct "]
     assert "/why hotel-area " in complete("/why hotel-a")
     assert complete("hotel") == [] and complete("/json h") == []
@@ -247,8 +246,8 @@ def talking_script() -> str:
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from scripted import RulePredictor\n"
         "from somdst.tracking.tracker import Tracker\n"
-        "from somdst.cli.track import _talk\n"
-        "_talk(Tracker(RulePredictor()))\n"
+        "from somdst.cli.terminal import talk\n"
+        "talk(Tracker(RulePredictor()))\n"
     )
 
 

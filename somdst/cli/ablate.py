@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from somdst.cli import measuring
+from somdst.cli import options as shared
 from somdst.cli import train as training
+from somdst.cli.output import print_json, print_tables
 from somdst.errors import InputError
 from somdst.memory.operations import OPERATION_SETS, Operation
 
@@ -69,7 +70,7 @@ def ablate(
             show_default=False,
         ),
     ] = None,
-    as_json: measuring.JsonOption = False,
+    as_json: shared.JsonOption = False,
     **options: Any,
 ) -> None:
     """Compare the operation sets of the paper's ablation: the same settings, seed and number of steps for each.
@@ -97,9 +98,9 @@ def ablate(
     task = _within_budget(task, out, minutes)
     results = [_run(task, name, out / name) for name in chosen]
     if as_json:
-        measuring.print_json(_to_json(results, task))
+        print_json(_to_json(results, task))
     else:
-        measuring.print_tables([table(results, task.schema)])
+        print_tables([table(results, task.schema)])
 
 
 def _chosen_sets(text: str) -> list[str]:

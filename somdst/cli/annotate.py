@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from somdst.cli import tracking
+from somdst.cli import options as shared
+from somdst.cli.output import notice, print_json
 from somdst.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
 def annotate(
     source: Annotated[str, typer.Argument(metavar="IN", help="Dialogues as JSON lines; for ray also Parquet.")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="Where they go, with states and changes.")],
-    model: tracking.ModelOption = "default",
-    schema: tracking.SchemaOption = None,
+    model: shared.ModelOption = "default",
+    schema: shared.SchemaOption = None,
     threshold: Annotated[
         float,
         typer.Option(
             "--threshold", min=0, max=1, help="Hold back writes less probable than this; nobody is there to answer."
         ),
     ] = 0.0,
-    precision: tracking.PrecisionOption = "int8",
+    precision: shared.PrecisionOption = "int8",
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Name bad lines and skip them.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT where it is there already.")] = False,
     workers: Annotated[
@@ -44,7 +45,7 @@ def annotate(
         str | None,
         typer.Option("--address", help="Of a Ray cluster, or `auto`; by default this machine.", show_default=False),
     ] = None,
-    as_json: tracking.JsonOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Track every dialogue of a file: states and changes out, in the same order.
 
@@ -76,11 +77,11 @@ def annotate(
 
 def _report(summary: Summary, *, as_json: bool) -> None:
     if as_json:
-        tracking.print_json(summary.to_json())
+        print_json(summary.to_json())
         return
     skipped = f", {summary.skipped:,} bad lines skipped" if summary.skipped else ""
     what = f"{summary.dialogues:,} dialogues, {summary.turns:,} turns{skipped}"
-    tracking.notice(f"{what}: {summary.output} ({summary.turns_per_s:,.0f} turns a second)")
+    notice(f"{what}: {summary.output} ({summary.turns_per_s:,.0f} turns a second)")
 
 
 class _Bar:
@@ -119,9 +120,9 @@ class _Bar:
         from time import perf_counter
 
         for problem in checked.bad:
-            tracking.notice(f"skipped: {problem}")
+            notice(f"skipped: {problem}")
         if dialogues:
-            tracking.notice(f"going on after {dialogues:,} dialogues of an earlier run")
+            notice(f"going on after {dialogues:,} dialogues of an earlier run")
         self.began = perf_counter()
         if self.progress.console.is_terminal:
             self.progress.start()

@@ -1,101 +1,49 @@
-"""`somdst bench`: measure speed on this machine. One command a thing that is measured."""
+"""`somdst bench`: how fast a model is on this machine. Larger benchmarks are in `benchmarks/`, beside the package."""
 
 from __future__ import annotations
 
-import json
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from somdst.cli import bench_bulk, bench_service, bench_train
-
-if TYPE_CHECKING:
-    from somdst.bench.data import Rate
-
-app = typer.Typer(rich_markup_mode="markdown")
-app.command()(bench_service.service)
-app.command()(bench_train.train)
-app.command()(bench_bulk.bulk)
+from somdst.cli import options
+from somdst.cli.output import print_json, print_tables, working
 
 
-@app.callback(invoke_without_command=True)
-def turns(
-    context: typer.Context,
-    model: Annotated[str, typer.Option("--model", help="A model's folder, or `default`.")] = "default",
+def bench(
+    model: options.ModelOption = "default",
     corpus: Annotated[
-        str | None, typer.Option("--corpus", help="Take the turns from here, not from the bundled examples.")
+        str | None,
+        typer.Option("--corpus", help="Take the turns from here, not from the bundled examples.", show_default=False),
     ] = None,
-    most: Annotated[int, typer.Option("--turns", min=4, help="Most turns to measure with, a round.")] = 60,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often each variant does them.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")] = False,
+    turns: Annotated[int, typer.Option("--turns", min=4, help="Most turns per round.")] = 60,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often everything is measured.")] = 5,
+    precision: options.PrecisionOption = "int8",
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
-    """Measure speed on this machine: without a command, milliseconds a turn in every way it can be run.
+    """Measure a model's speed on this machine: milliseconds per turn, turns per second in batches, cold start, memory.
 
     Example: `somdst bench --corpus multiwoz-2.1/test.jsonl.xz`
     """
-    if context.invoked_subcommand is None:
-        from somdst.cli import bench_turns
-
-        bench_turns.run(model, corpus, turns=most, rounds=rounds, as_json=as_json)
-
-
-@app.command()
-def data(
-    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A file, folder or zip; or `synthetic`.")],
-    repeats: Annotated[int, typer.Option(min=1, help="How often each thing is measured; the median counts.")] = 5,
-    turns: Annotated[int, typer.Option(min=1, help="Most turns to encode.")] = 10_000,
-    schema: Annotated[str | None, typer.Option(help="A schema file, or `multiwoz`.")] = None,
-    tokenizer: Annotated[Path | None, typer.Option(help="A tokenizer.json or model folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")] = False,
-) -> None:
-    """Turns a second of reading a corpus and deriving operations, and of encoding, on one core.
-
-    Example: `somdst bench data multiwoz-2.1/train.jsonl.xz`
-    """
-    from somdst.cli.data_parts import notices
-
-    with notices.status(f"measuring {repeats} times"):
-        rates = _measure_data(corpus, schema, tokenizer, repeats=repeats, turns=turns)
-    if as_json:
-        typer.echo(json.dumps({"corpus": corpus} | {rate.name.replace(" ", "_"): rate.to_json() for rate in rates}))
-    else:
-        _show(rates)
-
-
-def _measure_data(corpus: str, schema: str | None, tokenizer: Path | None, *, repeats: int, turns: int) -> list[Rate]:
-    from somdst.bench.data import measure_encoding, measure_reading, turn_inputs
-    from somdst.cli.data_parts import normalisation_for, notices, schema_for
-    from somdst.cli.lengths import find_tokenizer
     from somdst.corpora import open_corpus
-    from somdst.model.config import ModelConfig
-    from somdst.model.encoding import Encoder
+    from somdst.corpora.examples import examples
+    from somdst.evaluate.speed import BATCH, measure_speed
+    from somdst.evaluate.tables import Table
+    from somdst.model.folder import ModelFolder
 
-    opened = open_corpus(corpus)
-    slots = schema_for(schema, [opened])
-    rates = [measure_reading(lambda: open_corpus(corpus), repeats=repeats)]
-    pieces = find_tokenizer(tokenizer)
-    if pieces is None:
-        notices.print("Encoding is not measured: give a tokenizer.json with --tokenizer.")
-        return rates
-    inputs = turn_inputs(opened, most=turns)
-    for layout in ("compact", "paper"):
-        config = ModelConfig.model_validate({"layout": layout, "normalisation": normalisation_for(slots)})
-        make = partial(Encoder, pieces, slots, config)
-        rates.append(measure_encoding(f"encoding {layout}", make, inputs, repeats=repeats))
-    return rates
-
-
-def _show(rates: list[Rate]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption="median of the repeats, one core", caption_justify="left")
-    for title, justify in (("", "left"), ("turns", "right"), ("turns/s", "right"), ("turns/processor second", "right")):
-        table.add_column(title, justify=justify)  # type: ignore[arg-type]
-    for rate in rates:
-        numbers = (rate.turns, rate.turns_per_second, rate.turns_per_processor_second)
-        table.add_row(rate.name, *(f"{number:,.0f}" for number in numbers))
-    Console(highlight=False).print(table)
+    dialogues = open_corpus(corpus).dialogues if corpus else [item.dialogue for item in examples().values()]
+    predictor = ModelFolder.open(model).predictor(precision=precision, threads=threads)
+    with working("measuring"):
+        speed = measure_speed(model, predictor, dialogues, turns=turns, rounds=rounds)
+    if as_json:
+        print_json({"corpus": corpus or "bundled examples"} | speed.to_json())
+        return
+    rows = (
+        ("one turn, median", f"{speed.turn.p50:.1f} ms"),
+        ("one turn, 95th percentile", f"{speed.turn.p95:.1f} ms"),
+        (f"in batches of {BATCH}", f"{speed.batch_turns_per_s:.0f} turns per second"),
+        ("cold start, import to first answer", f"{speed.cold_start_s:.2f} s"),
+        ("peak memory of a new process", f"{speed.peak_mb:.0f} MB"),
+    )
+    print_tables([Table("bench", speed.model, ("", "measured"), rows)])

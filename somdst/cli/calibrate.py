@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from somdst.cli import measuring
+from somdst.cli import options
+from somdst.cli.measure import open_trial
+from somdst.cli.output import Bar, notice, print_json, print_tables
 
 if TYPE_CHECKING:
     from somdst.model.config import ModelConfig
@@ -14,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    model: measuring.ModelArgument,
-    corpus: measuring.CorpusArgument,
-    split: measuring.SplitOption = None,
-    engine: measuring.EngineOption = "auto",
-    precision: measuring.PrecisionOption = "int8",
-    limit: measuring.LimitOption = None,
-    batch_size: measuring.BatchOption = 256,
+    model: options.ModelArgument,
+    corpus: options.CorpusArgument,
+    split: options.SplitOption = None,
+    engine: options.EngineOption = "auto",
+    precision: options.PrecisionOption = "int8",
+    limit: options.LimitOption = None,
+    batch_size: options.BatchOption = 256,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written.")] = False,
-    as_json: measuring.JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Fit the temperature of the probabilities of changes, choose the threshold of pending writes, and write both
     into the model's config.json. Of the writes that are held back at least half are wrong on this corpus.
@@ -38,18 +40,18 @@ def calibrate(
     from somdst.model.folder import ModelFolder
 
     folder = ModelFolder.open(model)
-    opened = measuring.open_both(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
-    with measuring.turns_progress("calibrating", opened.turns) as progress:
-        runs = run(opened.predictor, opened.dialogues, batch_size=batch_size, progress=progress)
+    opened = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
+    with Bar("calibrating", opened.turns) as bar:
+        runs = run(opened.predictor, opened.dialogues, batch_size=batch_size, progress=bar.advance)
     measured = fit(scored_changes(runs))
     config = calibrated_config(folder.config, measured)
     if not dry_run:
         _write(folder, config)
     if as_json:
         chosen = {"temperature": config.temperature, "pending_threshold": config.pending_threshold}
-        measuring.print_json(chosen | {"calibration": measured.to_json()})
+        print_json(chosen | {"calibration": measured.to_json()})
         return
-    measuring.print_tables([paper_tables.calibration(measured)])
+    print_tables([paper_tables.calibration(measured)])
     typer.echo(f"temperature {config.temperature}, pending threshold {config.pending_threshold}")
 
 
@@ -58,4 +60,4 @@ def _write(folder: ModelFolder, config: ModelConfig) -> None:
 
     with replacing(folder.path / "config.json") as stream:
         stream.write(config.model_dump_json(indent=2).encode() + b"\n")
-    measuring.notice(f"wrote {folder.path / 'config.json'}")
+    notice(f"wrote {folder.path / 'config.json'}")

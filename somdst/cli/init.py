@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from somdst.cli import tracking
+from somdst.cli import options
+from somdst.cli.output import print_json
 from somdst.errors import InputError
 
 FILES = ("README.md", "schema.yaml", "train.jsonl", "dev.jsonl")
@@ -18,7 +19,7 @@ FILES = ("README.md", "schema.yaml", "train.jsonl", "dev.jsonl")
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
-    as_json: tracking.JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Make a starter project for your own conversations: a schema, example dialogues, and a README with what to do.
 
@@ -39,7 +40,7 @@ def init(
     except OSError as error:
         raise InputError(f"Cannot write to {folder}: {error.strerror or error}.") from error
     if as_json:
-        tracking.print_json({"folder": str(folder), "files": list(FILES)})
+        print_json({"folder": str(folder), "files": list(FILES)})
         return
     commands = [line for line in (folder / "README.md").read_text(encoding="utf-8").splitlines() if _is_command(line)]
     typer.echo(f"{folder} is ready. Next:\n")

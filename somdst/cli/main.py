@@ -1,4 +1,4 @@
-"""`somdst`: the list of commands, and what happens with an error.
+"""`somdst`: the list of commands, and how errors are shown.
 
 Answers go to stdout, notices and progress to stderr. An error that somdst raises on purpose is one line on stderr
 and exit code 2.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import typer
@@ -15,23 +16,20 @@ import typer
 from somdst import __version__
 from somdst.cli import (
     ablate,
-    analyze,
     annotate,
     bench,
     calibrate,
-    compare,
     data,
-    demo,
-    evaluate,
     export,
     init,
+    measure,
     models,
-    report,
     serve,
     store,
     track,
     train,
 )
+from somdst.cli.output import plain
 from somdst.errors import SomdstError
 
 app = typer.Typer(
@@ -51,21 +49,21 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
-app.command()(demo.demo)
+app.command()(track.demo)
 app.command()(track.track)
 app.command()(annotate.annotate)
 app.command()(init.init)
 app.command()(models.models)
 app.add_typer(data.app, name="data")
-app.add_typer(bench.app, name="bench")
+app.command()(bench.bench)
 app.command()(train.with_settings(train.train))
 app.command()(train.with_settings(ablate.ablate, without=("operation_set", "own_states", "own_rate")))
 app.command()(export.export)
-app.command()(evaluate.evaluate)
-app.command()(analyze.analyze)
+app.command()(measure.evaluate)
+app.command()(measure.analyze)
 app.command()(calibrate.calibrate)
-app.command()(compare.compare)
-app.command()(report.report)
+app.command()(measure.compare)
+app.command()(measure.report)
 app.command()(serve.serve)
 app.add_typer(store.app, name="store")
 
@@ -74,11 +72,22 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer gives it n
 
 
 def main() -> None:
+    _run(app)
+
+
+def run_alone(command: Callable[..., None], *, arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one function as a program of its own, with the same manners: what `benchmarks/` does."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    alone.command()(command)
+    _run(alone, arguments)
+
+
+def _run(application: typer.Typer, arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # an old terminal shows ? where it lacks a sign
+            stream.reconfigure(errors="replace")  # an old terminal shows ? where it lacks a character
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(application(arguments, standalone_mode=False) or 0)
     except SomdstError as error:
         _fail(str(error))
     except _UsageError as error:
@@ -89,17 +98,15 @@ def main() -> None:
 
 
 def _usage(error: Any) -> str:
-    """What is wrong with the words that were typed, and where help is."""
+    """What is wrong with the command line, and where help is."""
     path = error.ctx.command_path if error.ctx else "somdst"
     said = error.format_message()
     if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: the message is its help
         typer.echo(said, err=True)
         sys.exit(2)
-    return f"{said.rstrip('.')}. See `{path} --help`."
+    return f"{said if said.endswith(('.', '?', '!')) else said + '.'} See `{path} --help`."
 
 
 def _fail(text: str) -> NoReturn:
-    from somdst.cli.rendering import plain
-
     typer.echo(f"somdst: {' '.join(plain(text).split())}", err=True)
     sys.exit(2)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from somdst.cli import tracking
+from somdst.cli import options
+from somdst.cli.output import notice, print_json
 
 if TYPE_CHECKING:
     from somdst.model.folder import ModelFolder
@@ -31,7 +32,7 @@ def models(
             metavar="[FOLDER]...", help="Where to look besides the package; by default here.", show_default=False
         ),
     ] = None,
-    as_json: tracking.JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """List models: the one that is built in, and those in the folders below.
 
@@ -52,13 +53,13 @@ def models(
         try:
             rows.append(_row(str(path), ModelFolder.open(path)))
         except ModelError as error:
-            tracking.notice(f"passed over: {error}")
+            notice(f"passed over: {error}")
     if as_json:
-        tracking.print_json({"models": [asdict(row) for row in rows]})
+        print_json({"models": [asdict(row) for row in rows]})
     elif rows:
         _print(rows)
     else:
-        tracking.notice("No model was found: train one with `somdst train`, or name the folder to look in.")
+        notice("No model was found: train one with `somdst train`, or name the folder to look in.")
 
 
 def _found(folders: list[Path]) -> list[Path]:

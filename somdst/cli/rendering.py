@@ -1,12 +1,11 @@
-"""How a conversation looks in the terminal: what was said with its evidence lit up, the memory, and why a slot is so.
+"""How a conversation looks in the terminal: what was said with its evidence underlined, the memory, a slot's history.
 
-An operation has a colour and a sign, so that it is told without colours too. What people typed is shown as text,
+An operation has a colour and a sign, so that it can be told without colours too. What people typed is shown as text,
 never as markup or as terminal codes.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from somdst.cli.output import plain
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, Value
@@ -28,18 +28,11 @@ SIGNS = {"new": "+", "changed": "~", "deleted": "-", "dontcare": "*", "kept": "=
 STYLES = {"new": "green", "changed": "yellow", "deleted": "red", "dontcare": "cyan", "kept": "blue"}
 PENDING = "magenta"
 NARROW = 76
-"""Columns below which the memory stands under the conversation instead of beside it."""
+"""In a terminal narrower than this many columns the memory is below the conversation, not beside it."""
 
 
-def plain(text: str) -> str:
-    """Text without control characters, which could move the cursor or change colours."""
-    return "".join(
-        "�" if unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n" else letter for letter in text
-    )
-
-
-def look(change: Change) -> str:
-    """What a change looks like: a key of `SIGNS` and `STYLES`."""
+def effect(change: Change) -> str:
+    """What a change does to its slot: a key of `SIGNS` and `STYLES`."""
     if change.before == change.after:
         return "kept"
     if change.after is None:
@@ -55,7 +48,7 @@ def shown(value: Value | None) -> str:
 
 def change_line(change: Change, *, number: bool = True) -> Text:
     """One line such as `~ hotel area  north > east  97%`."""
-    kind = look(change)
+    kind = effect(change)
     line = Text(f"{SIGNS[kind]} {spoken(change.slot)}  ", style=STYLES[kind])
     if change.before is not None and kind != "kept":
         line.append(shown(change.before), style="dim strike")
@@ -73,7 +66,7 @@ def spoken(slot: str) -> str:
 
 
 def said(turn: Turn, entry: Entry | None = None) -> Group:
-    """What the system and the user said; the words that values were copied from are lit up."""
+    """What the system and the user said; the words that values were copied from are underlined."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(style="dim", justify="right", width=6)
     grid.add_column(overflow="fold")
@@ -82,7 +75,7 @@ def said(turn: Turn, entry: Entry | None = None) -> Group:
             words = Text(plain(text), style="" if who == "user" else "dim")
             for change in entry.changes if entry else ():
                 if change.evidence is not None and change.evidence.is_of(who):
-                    lit = f"bold not dim underline {STYLES[look(change)]}"
+                    lit = f"bold not dim underline {STYLES[effect(change)]}"
                     words.stylize(lit, change.evidence.start, change.evidence.end)
             grid.add_row(who, words)
     return Group(grid)
@@ -130,8 +123,8 @@ def _tally(snapshot: Snapshot) -> str:
 
 
 def _memory_rows(snapshot: Snapshot, slot: str, name: str, change: Change | None) -> Iterable[tuple[Text, Text, Text]]:
-    style = STYLES[look(change)] if change else ""
-    sign = SIGNS[look(change)] if change else ""
+    style = STYLES[effect(change)] if change else ""
+    sign = SIGNS[effect(change)] if change else ""
     if slot in snapshot.state or change is not None:
         value = Text(shown(snapshot.state.get(slot)), style=style)
         if change is not None and change.after is None:
@@ -142,7 +135,7 @@ def _memory_rows(snapshot: Snapshot, slot: str, name: str, change: Change | None
             value.append("  pinned", style="blue")
         yield Text(sign, style=style), Text(f" {name} ", style=style or "dim"), value
     if slot in snapshot.pending:
-        item: Pending = snapshot.pending[slot]  # the question itself stands beside the turn that raised it
+        item: Pending = snapshot.pending[slot]  # the question itself is beside the turn that raised it
         asked = Text(f"{shown(item.after)}?", style=PENDING)
         yield Text("?", style=PENDING), Text(f" {name} ", style=PENDING), asked
 

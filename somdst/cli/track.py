@@ -1,21 +1,17 @@
-"""`somdst track`: a conversation in the terminal with its memory beside it, or dialogues from a file for scripts."""
+"""`somdst track`: a conversation in the terminal, or dialogues from a file; `somdst demo`: a bundled dialogue."""
 
 from __future__ import annotations
 
-import io
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from somdst.cli import tracking
+from somdst.cli import options
+from somdst.cli.output import answers, notice, plain, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
-
-    from somdst.cli.session import Session
     from somdst.memory.dialogue import Dialogue
     from somdst.tracking.tracker import Tracker
 
@@ -29,12 +25,12 @@ def track(
             show_default=False,
         ),
     ] = None,
-    model: tracking.ModelOption = "default",
-    schema: tracking.SchemaOption = None,
-    threshold: tracking.ThresholdOption = None,
-    precision: tracking.PrecisionOption = "int8",
-    threads: tracking.ThreadsOption = None,
-    as_json: tracking.JsonOption = False,
+    model: options.ModelOption = "default",
+    schema: options.SchemaOption = None,
+    threshold: options.ThresholdOption = None,
+    precision: options.PrecisionOption = "int8",
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Track a conversation: type what the user says, and see the memory change beside it.
 
@@ -43,35 +39,85 @@ def track(
 
     Example: `echo "A cheap hotel in the north, please" | somdst track - --json`
     """
+    from somdst.tracking.tracker import Tracker
+
     if as_json and file is None:
         file = "-"
-    dialogues = tracking.read_input(file) if file is not None else None
-    tracker = tracking.open_tracker(model, schema=schema, threshold=threshold, precision=precision, threads=threads)
+    dialogues = read_input(file) if file is not None else None
+    tracker = Tracker.from_pretrained(model, schema=schema, threshold=threshold, precision=precision, threads=threads)
     if dialogues is None:
-        _talk(tracker)
+        from somdst.cli.terminal import talk
+
+        talk(tracker)
     elif as_json:
-        tracking.print_json(to_json(tracker, dialogues))
+        print_json(_to_json(tracker, dialogues))
     else:
-        show(tracker, dialogues)
+        _show(tracker, dialogues)
 
 
-def to_json(tracker: Tracker, dialogues: list[Dialogue]) -> dict[str, object]:
+def demo(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Which dialogue; --list names them.")
+    ] = "train-and-museum",
+    model: options.ModelOption = "default",
+    threshold: options.ThresholdOption = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Name the bundled dialogues and exit.")] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Track a bundled dialogue and show what every turn does to the memory.
+
+    The dialogues are invented. In the longest and hardest, `weekend`, the user changes their mind, takes something
+    back, has no preference, and goes by taxi between two places mentioned before.
+
+    Example: `somdst demo weekend`
+    """
+    from somdst.corpora.examples import example, examples
+    from somdst.tracking.tracker import Tracker
+
+    if list_all:
+        _list_examples(as_json=as_json)
+        return
+    chosen = example(name)
+    tracker = Tracker.from_pretrained(model, threshold=threshold)
+    if as_json:
+        print_json({"title": chosen.title, "about": chosen.about, **_to_json(tracker, [chosen.dialogue])})
+        return
+    notice(f"{chosen.title}. {chosen.about}")
+    _show(tracker, [chosen.dialogue])
+    others = ", ".join(other for other in examples() if other != name)
+    notice(f"other dialogues: {others}. Type your own: somdst track. In the browser: somdst serve.")
+
+
+def read_input(path: str) -> list[Dialogue]:
+    """Dialogues from a file, or from standard input where `path` is "-"; every turn is one that can be tracked."""
+    from somdst.bulk.annotating import check_dialogue
+    from somdst.corpora.transcripts import parse_transcripts, read_transcripts
+
+    if path == "-":
+        said = sys.stdin.buffer.read().decode("utf-8", "replace") if hasattr(sys.stdin, "buffer") else sys.stdin.read()
+        dialogues, where = parse_transcripts(said, where="standard input"), "standard input"
+    else:
+        dialogues, where = read_transcripts(Path(path)), path
+    for dialogue in dialogues:
+        check_dialogue(dialogue, where=where)
+    return dialogues
+
+
+def _to_json(tracker: Tracker, dialogues: list[Dialogue]) -> dict[str, Any]:
     from somdst.bulk.annotating import annotate
 
     done = [item.to_json() for item in annotate(tracker, dialogues)]
     return {"model": tracker.predictor.model_id, "dialogues": done}
 
 
-def show(tracker: Tracker, dialogues: list[Dialogue]) -> None:
+def _show(tracker: Tracker, dialogues: list[Dialogue]) -> None:
     """Every turn with what it did and the memory after it."""
-    from rich.console import Console
-
     from somdst.cli import rendering
 
-    console = Console(highlight=False)
+    console = answers()
     for dialogue in dialogues:
         conversation = tracker.start()
-        console.rule(rendering.plain(dialogue.id), style="dim")
+        console.rule(plain(dialogue.id), style="dim")
         for number, turn in enumerate(dialogue.turns, start=1):
             result = conversation.update(user=turn.user, system=turn.system)
             view = rendering.turn_view(
@@ -81,49 +127,12 @@ def show(tracker: Tracker, dialogues: list[Dialogue]) -> None:
     console.print(rendering.LEGEND)
 
 
-def _talk(tracker: Tracker) -> None:
-    from rich.console import Console
+def _list_examples(*, as_json: bool) -> None:
+    from somdst.corpora.examples import examples
 
-    from somdst.cli.session import Session, run
-
-    console = Console(highlight=False)
-    session = Session(tracker)
-    run(session, console, _reader(session, console))
-
-
-def _reader(session: Session, console: Console) -> Callable[[], str]:
-    if not sys.stdin.isatty():
-        if isinstance(sys.stdin, io.TextIOWrapper):
-            sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-        return input
-    try:
-        import readline
-    except ImportError:  # there is none on Windows; typing works without
-        pass
-    else:
-        readline.set_completer_delims("")
-        readline.set_completer(_Completer(session))
-        readline.parse_and_bind("tab: complete")
-    return lambda: console.input("[bold]user ▸[/bold] ")
-
-
-class _Completer:
-    """Completes commands and the slots after them."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def __call__(self, text: str, state: int) -> str | None:
-        found = self.complete(text)
-        return found[state] if state < len(found) else None
-
-    def complete(self, text: str) -> list[str]:
-        from somdst.cli.session import COMMANDS
-
-        if not text.startswith("/"):
-            return []
-        name, space, rest = text.partition(" ")
-        if not space:
-            return [f"/{command} " for command in COMMANDS if f"/{command}".startswith(name)]
-        slots = self.session.tracker.schema if "SLOT" in COMMANDS.get(name[1:], COMMANDS["quit"]).usage else ()
-        return [f"{name} {slot} " for slot in slots if slot.startswith(rest)]
+    if as_json:
+        found = [{"name": name, "title": item.title, "about": item.about} for name, item in examples().items()]
+        print_json({"examples": found})
+        return
+    for name, item in examples().items():
+        typer.echo(f"{name:18} {len(item.dialogue.turns)} turns  {item.title}: {item.about}")

@@ -148,15 +148,15 @@ def require_torch() -> None:
 def read_corpora(
     corpus: str, dev: str | None, schema: Path | None, limit: int, *, skip_unknown: bool = False
 ) -> tuple[tuple[Dialogue, ...], tuple[Dialogue, ...], Schema]:
-    from somdst.cli.data_parts import schema_for
     from somdst.corpora import open_corpus
+    from somdst.corpora.opening import schema_for
 
     opened = open_corpus(corpus, split="train" if _has_parts(corpus) else None)
     looked_at = dev or (corpus if _has_parts(corpus) else None)
     chosen = open_corpus(looked_at, split="dev" if _has_parts(looked_at) else None).dialogues if looked_at else ()
     for dropped in opened.dropped[:10]:
         note(f"left out: {dropped}")
-    found = schema_for(str(schema) if schema else None, [opened])
+    found = schema_for([opened], given=schema)
     dialogues = opened.dialogues[: limit or None]
     for dialogue in (*dialogues, *chosen):
         if not dialogue.labelled:
@@ -191,7 +191,7 @@ def _check_slots(dialogues: tuple[Dialogue, ...], schema: Schema, *, skip_unknow
 def with_text_rules(settings: Settings, schema: Schema, start_from: str | Path | None = None) -> Settings:
     """Unless they were chosen, the text rules are those of the model to go on from where it knows the same slots, the
     preset's for MultiWOZ, and lowercase for all else: others would take the hyphens out of other people's values."""
-    from somdst.cli.data_parts import normalisation_for
+    from somdst.corpora.opening import normalisation_for
     from somdst.model.folder import ModelFolder
 
     if settings.is_chosen("normalisation"):
@@ -200,7 +200,7 @@ def with_text_rules(settings: Settings, schema: Schema, start_from: str | Path |
     if start and start.schema == schema:
         rules = start.config.normalisation
     else:
-        rules = normalisation_for(schema, settings.normalisation)
+        rules = normalisation_for(schema, of_multiwoz=settings.normalisation)
     return settings.model_copy(update={"normalisation": rules})
 
 

@@ -41,7 +41,7 @@ def _collect_mistakes(model: Path, task: Task, path: Path) -> None:
         return
     if path.exists():
         return
-    from somdst.cli.measuring import turns_progress
+    from somdst.cli.output import Bar
     from somdst.evaluate.run import run
     from somdst.evaluate.saved import Saved, save
     from somdst.learn.export import export
@@ -50,8 +50,8 @@ def _collect_mistakes(model: Path, task: Task, path: Path) -> None:
 
     export(ModelFolder.open(model), ("int8",))
     runtime = Runtime.open(model)
-    with turns_progress("its own mistakes", sum(len(dialogue.turns) for dialogue in task.dialogues)) as progress:
-        runs = run(runtime, task.dialogues, batch_size=256, progress=progress)
+    with Bar("its own mistakes", sum(len(dialogue.turns) for dialogue in task.dialogues)) as bar:
+        runs = run(runtime, task.dialogues, batch_size=256, progress=bar.advance)
     save(path, Saved(runtime.model_id, "train", runtime.schema, runtime.operation_set, tuple(runs)))
 
 

@@ -1,23 +1,27 @@
-"""Looking through a user's own corpus before a model is trained on it: what is wrong, what is suspicious, and where.
+"""Checks a user's own corpus before a model is trained on it: what is wrong, what is suspicious, and where.
 
 HARM is what a model cannot learn or learns wrongly: a slot outside the schema, a value outside a closed list, a state
-that no operation can write, a turn without a state, a line that cannot be read. SUSPICIOUS is what is often a slip and
-sometimes right: a person has to look. Whether inputs are too long depends on a tokenizer, which this layer does not
-know: `check` is handed an `InputCheck` for that. Nothing is repaired here.
+that no operation can write, a turn without a state, a line that cannot be read. SUSPICIOUS is often a slip and
+sometimes right: a person has to look. Whether inputs are too long depends on a tokenizer: `check` is given an
+`InputCheck` for that (`lengths.py`). Nothing is repaired here.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from somdst.corpora.corpus import Dropped
-from somdst.corpora.findings import Finding, Kind, Place, Report
+from somdst.corpora.corpus import Corpus, Dropped, Split, split_in
+from somdst.corpora.findings import Finding, Findings, Kind, Place
+from somdst.corpora.jsonlines import read_lines
+from somdst.corpora.opening import open_parts, schema_for
 from somdst.corpora.spelling import two_spellings
-from somdst.errors import CorpusError, did_you_mean
+from somdst.errors import CorpusError, SchemaError, did_you_mean
+from somdst.files import base_name
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import FOUR, OperationSet
 from somdst.memory.schema import Schema
@@ -39,21 +43,60 @@ class Problem(NamedTuple):
 
 
 class InputCheck(Protocol):
-    """Says what of a turn does not fit into a model."""
+    """Reports what of a turn does not fit into a model."""
 
     def __call__(self, input: TurnInput, values: dict[str, Value | None]) -> Iterable[Problem]: ...
 
 
 class Source(NamedTuple):
-    """A dialogue, or why it cannot be read or was left out, and where it stands."""
+    """Where a dialogue stands, and the dialogue, or why it cannot be read or was left out."""
 
     place: Place
     dialogue: Dialogue | CorpusError | Dropped
 
 
+def open_to_check(
+    path: str, *, split: Split | None = None, schema: str | None = None
+) -> tuple[Iterator[Source], Schema]:
+    """The dialogues of a corpus with their places, and the schema to check them against.
+
+    JSON lines are read line by line, so that a bad line is a finding. They do not tell their slots: slots that merely
+    occur are what is to be checked, so a schema has to be given.
+    """
+    files = _json_lines_files(Path(path), split)
+    if files and schema is None:
+        raise SchemaError("JSON lines do not tell which slots there should be: give a schema with --schema.")
+    if files:
+        return _lines_of(files), schema_for([], given=schema)
+    corpora = [part.corpus for part in open_parts(path, split=split)]
+    return _dialogues_of(path, corpora), schema_for(corpora, given=schema)
+
+
+def _json_lines_files(path: Path, split: Split | None) -> list[Path]:
+    """The file itself if it is JSON lines, or those in a folder; nothing if the corpus has another format."""
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if base_name(file).endswith(".jsonl"))
+        return [file for file in files if split in (None, split_in(file.name))]
+    return [path] if path.is_file() and path.suffix != ".zip" and not base_name(path).endswith(".json") else []
+
+
+def _lines_of(files: Sequence[Path]) -> Iterator[Source]:
+    """Dialogues with their lines; a line that cannot be read is a source too."""
+    for file in files:
+        for number, dialogue in read_lines(file):
+            yield Source(Place(str(file), number), dialogue)
+
+
+def _dialogues_of(name: str, corpora: Sequence[Corpus]) -> Iterator[Source]:
+    """Dialogues of a corpus that is not JSON lines: they have no line."""
+    for corpus in corpora:
+        yield from (Source(Place(name), dialogue) for dialogue in corpus.dialogues)
+        yield from (Source(Place(name), dropped) for dropped in corpus.dropped)
+
+
 @dataclass(slots=True)
 class _Seen:
-    """What is only known at the end: how often each value of a slot occurs, and where it first did."""
+    """What is only known at the end: how often each value of a slot occurs, and where it occurs first."""
 
     values: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     first: dict[tuple[str, str], Place] = field(default_factory=dict)
@@ -71,8 +114,8 @@ def check(
     normalisation: Normalisation = "lowercase",
     operation_set: OperationSet = FOUR,
     input_check: InputCheck | None = None,
-) -> Report:
-    """Look through all dialogues; `sources` is read once, so it may come straight from a file."""
+) -> Findings:
+    """Check all dialogues; `sources` is read once, so it may come straight from a file."""
     seen = _Seen()
     findings: list[Finding] = []
     checker = _Checker(schema, normalisation, operation_set, input_check, seen)
@@ -90,7 +133,7 @@ def check(
         dialogues, turns = dialogues + 1, turns + len(dialogue.turns)
         findings += checker.dialogue(dialogue, place)
     findings += checker.whole(Place(files.pop() if len(files) == 1 else "the corpus"))
-    return Report(dialogues, turns, tuple(findings))
+    return Findings(dialogues, turns, tuple(findings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +214,10 @@ class _Checker:
                 continue
             later = min(stands, default=None)
             where = "nowhere in the dialogue" if later is None else f"nowhere before turn {later}"
-            yield Problem(Kind.NOWHERE, f'"{slot}" becomes "{value}", which stands {where}.', slot)
+            yield Problem(Kind.NOWHERE, f'"{slot}" becomes "{value}", which is said {where}.', slot)
 
     def _unreachable(self, before: State, after: State) -> Iterator[Problem]:
-        """The state has to come out when the operations are applied with the values that a model can write."""
+        """Applying the operations, with the values that a model can write, has to give the state."""
         operations, values = self.operation_set.derive(before, after)
         writable = {slot: self._writable(value) for slot, value in values.items()}
         reached = self.operation_set.apply(before, operations, writable)
@@ -193,7 +236,7 @@ class _Checker:
         return self.input_check(input, {slot: value for slot, value in values.items() if slot in self.schema})
 
     def whole(self, place: Place) -> Iterator[Finding]:
-        """What only the whole corpus tells."""
+        """What only the whole corpus shows."""
         for slot in self.schema:
             if slot not in self.seen.values:
                 yield Finding(Kind.NEVER_FILLED, place, f'No dialogue fills "{slot}": a model cannot learn it.', slot)
@@ -207,7 +250,7 @@ class _Checker:
 
 
 def _says(text: str, value: str) -> bool:
-    """Whether a value stands in a text: a number as a word of its own, other values whatever their spaces.
+    """Whether a value is in a text: a number as a word of its own, other values whatever their spaces.
 
     >>> _says("a guesthouse at 7:15", "guest house"), _says("a guesthouse at 7:15", "07:15"), _says("at 7:15", "15")
     (True, True, False)

@@ -1,7 +1,11 @@
-"""`Corpus`: dialogues and what is known of where they came from. Reading one is `open_corpus`'s concern."""
+"""`Corpus`: dialogues and where they came from, the names of splits, and whether dialogues fit a schema.
+
+Does not read files; see `opening.py`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -17,6 +21,17 @@ SPLIT_NAMES: Final[dict[Split, tuple[str, ...]]] = {
     "test": ("test",),
 }
 """What corpora call their splits in the names of files and folders."""
+
+
+def split_in(name: str) -> Split | None:
+    """The split that a file's name tells.
+
+    >>> split_in("original-test.json.xz"), split_in("woz_validate_en.json"), split_in("data.json")
+    ('test', 'dev', None)
+    """
+    words = set(re.split(r"[^a-z]+", name.lower()))
+    found = [split for split, names in SPLIT_NAMES.items() if words & set(names)]
+    return found[0] if len(found) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

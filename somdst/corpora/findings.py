@@ -1,6 +1,6 @@
-"""What `check` reports: kinds of findings and how bad they are, findings with their place, and the report of all.
+"""What `check` finds: kinds of findings and how bad they are, findings with their place, and all findings together.
 
-Finding them is `check.py`'s concern, printing them the command line's.
+Does not look for them; see `check.py`. Does not print them; see `cli/data.py`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ WORDS = {
     Kind.LONG_VALUE: "values too long to be generated",
     Kind.RETURNS: "slots dropped and brought back",
     Kind.SPELLINGS: "values in two spellings",
-    Kind.NOWHERE: "values that stand nowhere in the dialogue",
+    Kind.NOWHERE: "values that nobody said in the dialogue",
     Kind.NULL_WORD: "words that seem to mean nothing or anything",
     Kind.UNKNOWN_DOMAIN: "turn domains outside the schema",
     Kind.NO_TEXT: "turns in which the user says nothing",
@@ -100,7 +100,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Findings:
     dialogues: int
     turns: int
     findings: tuple[Finding, ...]

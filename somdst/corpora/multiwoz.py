@@ -2,7 +2,7 @@
 
 User and system alternate in a dialogue's log; the state after a user turn is in the metadata of the system turn that
 follows it. As in the paper's preprocessing, some dialogues are dropped whole, and turns outside the five domains are
-left out. Repairing labels is `labels.py`'s concern; 2.2 has another layout and is read by `schema_guided.py`.
+left out. Labels are repaired in `labels.py`; 2.2 has another layout and is read by `schema_guided.py`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,19 @@ LIST_FILES: Final[Mapping[Split, str]] = {"dev": "valListFile", "test": "testLis
 SCHEMA: Final = Schema.multiwoz()
 _OTHER_SLOTS: Final = (Slot.of("hospital", "department"), Slot.of("train", "book ticket"))
 _SLOTS: Final = {str(slot): slot for slot in (*SCHEMA.slots, *_OTHER_SLOTS)}
+_MOST = 27
+"""A part of MultiWOZ may lack a rare slot of the thirty."""
 _NO_GOAL: Final = ("eod", "topic", "messageLen", "message")
 """Keys of a goal that are no domains."""
 
 Metadata = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Domain, then `semi` or `book`, then the slot's name, to what the annotator wrote."""
+
+
+def is_multiwoz(schema: Schema) -> bool:
+    """Whether these are MultiWOZ's slots: almost all of the thirty, and few others."""
+    names, thirty = set(map(str, schema)), set(map(str, SCHEMA))
+    return len(names & thirty) >= _MOST and len(names - thirty) <= 10
 
 
 def read_folder(folder: Folder, *, split: Split | None) -> Corpus:

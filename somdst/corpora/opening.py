@@ -1,17 +1,24 @@
-"""`open_corpus`: finds out what a path holds and calls the reader of that format."""
+"""`open_corpus` finds out what a path holds and calls the reader of that format; `open_parts` opens all its splits.
+
+Also which schema and which text rules go with an opened corpus.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from somdst.corpora import jsonlines, multiwoz, schema_guided, woz
-from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Split
+from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Split, split_in
 from somdst.corpora.folders import Folder
 from somdst.corpora.reading import load_json
+from somdst.corpora.statistics import schema_of
 from somdst.corpora.synthetic import synthetic_named
-from somdst.errors import CorpusError
+from somdst.errors import CorpusError, SchemaError
 from somdst.files import base_name
+from somdst.memory.schema import Schema
+from somdst.model.config import Normalisation
 
 EXPECTED: Final = (
     "JSON lines (.jsonl), MultiWOZ 2.0/2.1 (data.json), MultiWOZ 2.2 or SGD (dialogues_*.json with schema.json) "
@@ -19,18 +26,68 @@ EXPECTED: Final = (
 )
 
 
+class Part(NamedTuple):
+    """A corpus or one of its splits. `split` is None where neither the corpus nor its name says which."""
+
+    title: str
+    split: Split | None
+    corpus: Corpus
+
+
 def open_corpus(path: str | Path, *, split: Split | None = None) -> Corpus:
     """Read a corpus: a file, a folder or a zip; plain, .gz or .xz; or "synthetic". With `split`, only that part."""
     path = Path(path)
     if split is not None and split not in SPLIT_NAMES:
         raise CorpusError(f'There is no split "{split}"; there are {", ".join(SPLIT_NAMES)}.')
-    if str(path).partition(":")[0] == "synthetic" and not path.exists():
+    if _is_synthetic(path):
         return synthetic_named(str(path), split=split)
     if not path.exists():
         raise CorpusError(f"There is no {path}: give the path of a corpus, which is {EXPECTED}.")
     if path.is_dir() or path.suffix == ".zip":
         return _open_folder(Folder.open(path), split)
     return _open_file(path, split)
+
+
+def open_parts(path: str | Path, *, split: Split | None = None) -> list[Part]:
+    """The one split that is wanted; all splits of a corpus that has them; or the whole."""
+    if split is not None:
+        return [Part(split, split, open_corpus(path, split=split))]
+    if not has_parts(path):
+        guess = split_in(Path(path).name)
+        return [Part(guess or "all", guess, open_corpus(path))]
+    parts = []
+    for one in SPLIT_NAMES:
+        try:
+            parts.append(Part(one, one, open_corpus(path, split=one)))
+        except CorpusError:  # it lacks this split, or has none: opening the whole says what is wrong, if anything
+            continue
+    return [part for part in parts if part.corpus.dialogues] or [Part("all", None, open_corpus(path))]
+
+
+def has_parts(path: str | Path) -> bool:
+    """Whether a corpus can have a train, dev and test part: a folder, a zip, MultiWOZ's data.json, "synthetic"."""
+    path = Path(path)
+    return path.is_dir() or path.suffix == ".zip" or base_name(path) == "data.json" or _is_synthetic(path)
+
+
+def schema_for(corpora: Sequence[Corpus], *, given: str | Path | None = None) -> Schema:
+    """The schema that was given; else the one that the corpus tells; else the slots that occur in it."""
+    if given is not None:
+        return Schema.multiwoz() if given == "multiwoz" else Schema.load(given)
+    told = next((corpus.schema for corpus in corpora if corpus.schema is not None), None)
+    occurring = told or schema_of(dialogue for corpus in corpora for dialogue in corpus.dialogues)
+    if occurring is None:
+        raise SchemaError("No turn of the corpus has a state, so it has no slots: give a schema with --schema.")
+    return Schema.multiwoz() if multiwoz.is_multiwoz(occurring) else occurring
+
+
+def normalisation_for(schema: Schema, *, of_multiwoz: Normalisation = "everyday") -> Normalisation:
+    """Text rules that suit the slots: MultiWOZ's rules would take the hyphens out of other people's values."""
+    return of_multiwoz if multiwoz.is_multiwoz(schema) else "lowercase"
+
+
+def _is_synthetic(path: Path) -> bool:
+    return str(path).partition(":")[0] == "synthetic" and not path.exists()
 
 
 def _open_folder(folder: Folder, split: Split | None) -> Corpus:

@@ -1,20 +1,17 @@
-"""The data tables of the SOM-DST paper (Kim et al., ACL 2020), as published, to stand beside our own counts.
+"""The data tables of the SOM-DST paper (Kim et al., ACL 2020), as published, and our own counts compared with them.
 
-Figures only: how each is counted is `statistics.py`'s concern. Columns are in the order of `SPLITS`.
+Does not count; see `statistics.py`. The columns of each row are train, dev and test. The paper's results are in
+`evaluate/paper_results.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from somdst.corpora.corpus import SPLIT_NAMES, Split
 from somdst.corpora.statistics import Statistics
-from somdst.memory.schema import Schema
-
-SPLITS: Final = ("train", "dev", "test")
 
 OPERATIONS: Final[Mapping[str, tuple[int, int, int]]] = {
     "carryover": (1584757, 212608, 212297),
@@ -31,7 +28,7 @@ DIALOGUES: Final[Mapping[str, tuple[int, int, int]]] = {
     "taxi": (1654, 207, 195),
     "train": (3103, 484, 494),
 }
-"""Dialogues a domain."""
+"""Dialogues per domain."""
 
 TURNS: Final[Mapping[str, tuple[int, int, int]]] = {
     "attraction": (8073, 1220, 1256),
@@ -40,10 +37,10 @@ TURNS: Final[Mapping[str, tuple[int, int, int]]] = {
     "taxi": (4618, 690, 654),
     "train": (12133, 1972, 1976),
 }
-"""Turns a domain."""
+"""Turns per domain."""
 
 GENERATED: Final = (0, 1.14, 9)
-"""Fewest, mean and most slots whose value is generated in a turn; test."""
+"""Fewest, mean and most values generated per turn; test."""
 
 COMPLICATED: Final = (175, 140)
 """Dialogues with more than one domain transition, and those of them that end in taxi; test."""
@@ -140,9 +137,6 @@ TRANSITIONS: Final[Mapping[str, int]] = {
 
 Table = Literal["operations", "dialogues", "turns", "vocabulary", "transitions", "generated", "three_or_more_domains"]
 
-_MOST = 27
-"""A part of MultiWOZ may lack a rare slot of the thirty."""
-
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -162,8 +156,8 @@ class Figure:
 
 
 def compare(counted: Statistics, split: Split) -> tuple[Figure, ...]:
-    """Every figure that the paper gives for this split. Dialogues a domain only where they are counted by goal."""
-    column = SPLITS.index(split)
+    """Every figure that the paper gives for this split; dialogues per domain only where they are counted by goal."""
+    column = list(SPLIT_NAMES).index(split)
     domains = {row.domain: row for row in counted.domains}
 
     def figures() -> Iterator[Figure]:
@@ -191,21 +185,3 @@ def _test_only(counted: Statistics) -> Iterator[Figure]:
     generated = (counted.generated.min, round(counted.generated.mean, 2), counted.generated.max)
     for row, figure, printed in zip(("min", "mean", "max"), generated, GENERATED, strict=True):
         yield Figure("generated", row, figure, printed)
-
-
-def is_multiwoz(schema: Schema) -> bool:
-    """Whether these are MultiWOZ's slots: almost all of the thirty, and few others."""
-    names = {str(slot) for slot in schema}
-    thirty = {str(slot) for slot in Schema.multiwoz()}
-    return len(names & thirty) >= _MOST and len(names - thirty) <= 10
-
-
-def split_in(name: str) -> Split | None:
-    """The split that a file's name tells.
-
-    >>> split_in("original-test.json.xz"), split_in("woz_validate_en.json"), split_in("data.json")
-    ('test', 'dev', None)
-    """
-    words = set(re.split(r"[^a-z]+", name.lower()))
-    found = [split for split, names in SPLIT_NAMES.items() if words & set(names)]
-    return found[0] if len(found) == 1 else None

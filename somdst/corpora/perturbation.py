@@ -8,9 +8,9 @@
     change-of-mind  "friday" as "monday, no wait, friday"
     vowels          "lkng fr a hotel": every third word or so without its vowels, where it is not part of a value
 
-Each kind is used alone: to measure what it costs, and to train with; `vowels` is for measuring only, as what no rule
-and no training knows. All randomness comes from the `rng` that is passed. Only what the user says is changed; the
-system types well.
+Each kind is used alone, to measure what it costs and to train with. `vowels` is for measuring only: no text rule and no
+training knows it. All randomness comes from the `rng` that is passed. Only what the user says is changed, not what the
+system says.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import Literal, get_args
 from somdst.errors import InputError, did_you_mean
 from somdst.memory.dialogue import Dialogue
 
-Kind = Literal["lowercase", "typos", "chat", "times", "numbers", "change-of-mind", "vowels"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-TRAINED = tuple(kind for kind in KINDS if kind != "vowels")
+Perturbation = Literal["lowercase", "typos", "chat", "times", "numbers", "change-of-mind", "vowels"]
+PERTURBATIONS: tuple[Perturbation, ...] = get_args(Perturbation)
+TRAINED = tuple(kind for kind in PERTURBATIONS if kind != "vowels")
 
 
-def perturb(text: str, kind: Kind, rng: random.Random, *, values: Collection[str] = ()) -> str:
+def perturb(text: str, kind: Perturbation, rng: random.Random, *, values: Collection[str] = ()) -> str:
     """The same said in another way. `values` are the labels' values: their words keep their spelling.
 
     >>> perturb("A table for two people tomorrow, please!", "chat", random.Random(0))
@@ -38,10 +38,10 @@ def perturb(text: str, kind: Kind, rng: random.Random, *, values: Collection[str
     >>> perturb("I must leave at 17:15.", "times", random.Random(1))
     'I must leave at quarter past five in the afternoon.'
     """
-    return _PERTURBATIONS[check_kind(kind)](text, rng, frozenset(value.lower() for value in values))
+    return _FUNCTIONS[_checked(kind)](text, rng, frozenset(value.lower() for value in values))
 
 
-def perturb_dialogue(dialogue: Dialogue, kind: Kind, *, seed: int = 0) -> Dialogue:
+def perturb_dialogue(dialogue: Dialogue, kind: Perturbation, *, seed: int = 0) -> Dialogue:
     """The dialogue with every user turn changed; its seed is its own, so that it does not depend on its neighbours."""
     rng = random.Random(f"{seed} {kind} {dialogue.id}")
     values = {str(value) for turn in dialogue.turns if turn.state for value in turn.state.values()}
@@ -49,15 +49,25 @@ def perturb_dialogue(dialogue: Dialogue, kind: Kind, *, seed: int = 0) -> Dialog
     return replace(dialogue, turns=turns)
 
 
-def perturb_all(dialogues: Iterable[Dialogue], kind: Kind, *, seed: int = 0) -> list[Dialogue]:
+def perturb_all(dialogues: Iterable[Dialogue], kind: Perturbation, *, seed: int = 0) -> list[Dialogue]:
     return [perturb_dialogue(dialogue, kind, seed=seed) for dialogue in dialogues]
 
 
-def check_kind(kind: str) -> Kind:
-    for known in KINDS:
+def parse_perturbations(text: str | None) -> tuple[Perturbation, ...]:
+    """Read the command line's form: one kind, "all", or nothing.
+
+    >>> parse_perturbations("chat"), parse_perturbations(None), len(parse_perturbations("all"))
+    (('chat',), (), 7)
+    """
+    return () if text is None else PERTURBATIONS if text == "all" else (_checked(text),)
+
+
+def _checked(kind: str) -> Perturbation:
+    for known in PERTURBATIONS:
         if kind == known:
             return known
-    raise InputError(f'There is no perturbation "{kind}"; there are {", ".join(KINDS)}.{did_you_mean(kind, KINDS)}')
+    hint = did_you_mean(kind, PERTURBATIONS)
+    raise InputError(f'There is no perturbation "{kind}"; there are {", ".join(PERTURBATIONS)}.{hint}')
 
 
 def _has_value_word(word: str, values: frozenset[str]) -> bool:
@@ -84,7 +94,7 @@ _NEIGHBOURS = {
     "u": "yi", "v": "cb", "w": "qe", "x": "zc", "y": "tu", "z": "xs",
 }  # fmt: skip
 _TYPO_RATE = 0.15
-"""Of the words that may have one; at least one a text has."""
+"""Share of eligible words that get a typo. Every text gets at least one."""
 
 
 def _typos(text: str, rng: random.Random, values: frozenset[str]) -> str:
@@ -235,7 +245,7 @@ def _change_of_mind(text: str, rng: random.Random, values: frozenset[str]) -> st
     return text[:start] + rng.choice(_REGRETS).format(other=other, said=said) + text[end:]
 
 
-_PERTURBATIONS: dict[Kind, Callable[[str, random.Random, frozenset[str]], str]] = {
+_FUNCTIONS: dict[Perturbation, Callable[[str, random.Random, frozenset[str]], str]] = {
     "lowercase": _lowercase,
     "typos": _typos,
     "chat": _chat,

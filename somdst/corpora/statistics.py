@@ -1,13 +1,13 @@
 """Counting a corpus the way the paper does: operations, domains, slot value vocabulary, domain transitions.
 
     operations         derived between the states of consecutive turns; every slot of the schema counts in every turn
-    dialogues a domain by the user's goal where the corpus tells it, else by the domains of the turns
-    turns a domain     by the domain of the turn
+    dialogues          per domain: by the user's goal where the corpus tells it, else by the domains of the turns
+    turns              per domain: by the domain of the turn
     vocabulary         distinct words, separated by spaces, in a slot's values; "dontcare" is one
     transitions        the order in which the domains of the turns first appear in a dialogue
-    generated          UPDATE operations a turn: the values that a model has to generate
+    generated          UPDATE operations per turn: the values that a model has to generate
 
-The paper's own figures are in `published.py`; printing either is the command line's concern.
+The paper's own figures are in `paper_counts.py`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Statistics:
     generated: Generated
     domains: tuple[DomainCount, ...]
     counted_by: Literal["goal", "turns"]
-    """Where the dialogues a domain come from."""
+    """What dialogues per domain are counted by."""
     vocabulary: Mapping[str, int]
     transitions: tuple[Transition, ...]
 

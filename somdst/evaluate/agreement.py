@@ -35,18 +35,10 @@ class Agreement:
         return {**asdict(self), "change": self.change}
 
 
-def agreement(
-    first: Predictor,
-    second: Predictor,
-    dialogues: Sequence[Dialogue],
-) -> Agreement:
+def agreement(first: Predictor, second: Predictor, dialogues: Sequence[Dialogue]) -> Agreement:
     gold: Oracles = frozenset({"state"})
     alike = slots = same_values = updated = turns = 0
-    pairs = zip(
-        run(first, dialogues, oracle=gold),
-        run(second, dialogues, oracle=gold),
-        strict=True,
-    )
+    pairs = zip(run(first, dialogues, oracle=gold), run(second, dialogues, oracle=gold), strict=True)
     for left, right in pairs:
         for one, two in zip(left.turns, right.turns, strict=True):
             turns += 1

@@ -1,4 +1,7 @@
-"""All that the paper analyses about a model, measured in one go: what `somdst analyze` and the report show."""
+"""All that the paper analyses about a model, measured together: what `somdst analyze` and the report show.
+
+Also the cost of each way of typing: the model measured again on perturbed user texts, one kind at a time.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from somdst.corpora.perturbation import Perturbation, perturb_all
 from somdst.evaluate.calibration import Calibration, calibrate, scored_changes
 from somdst.evaluate.efficiency import Batching, Efficiency, measure_batching, measure_efficiency
 from somdst.evaluate.error_analysis import COMBINATIONS, ErrorAnalysis, analyse_errors
 from somdst.evaluate.metrics import Metrics, measure
-from somdst.evaluate.run import DialogueRun, run
+from somdst.evaluate.run import DialogueRun, Oracles, run
 from somdst.memory.dialogue import Dialogue
 from somdst.model.prediction import Predictor
 
@@ -64,3 +68,36 @@ def analyse(
         calibration=calibrate(scored_changes(runs)),
         runs=tuple(runs),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbed:
+    kind: Perturbation
+    turns_changed: int
+    """Turns whose text the perturbation changed at all."""
+    metrics: Metrics
+
+    def to_json(self) -> dict[str, Any]:
+        return {"turns_changed": self.turns_changed} | self.metrics.to_json()
+
+
+def measure_perturbed(
+    predictor: Predictor,
+    dialogues: Sequence[Dialogue],
+    kind: Perturbation,
+    *,
+    seed: int = 0,
+    oracle: Oracles = frozenset(),
+    threshold: float = 0.0,
+    batch_size: int = 64,
+    progress: Callable[[int], None] | None = None,
+) -> Perturbed:
+    changed = perturb_all(dialogues, kind, seed=seed)
+    runs = run(predictor, changed, oracle=oracle, threshold=threshold, batch_size=batch_size, progress=progress)
+    metrics = measure(runs, schema=predictor.schema, operation_set=predictor.operation_set)
+    return Perturbed(kind, _differing(dialogues, changed), metrics)
+
+
+def _differing(before: Sequence[Dialogue], after: Sequence[Dialogue]) -> int:
+    pairs = zip(before, after, strict=True)
+    return sum(a.user != b.user for one, two in pairs for a, b in zip(one.turns, two.turns, strict=True))

@@ -1,6 +1,6 @@
 """Two predictions of the same dialogues: which turns got better, which worse, and whether that is more than chance.
 
-The interval is a paired bootstrap over dialogues, not turns: the turns of a dialogue stand and fall together.
+The interval is a paired bootstrap over dialogues, not turns, because the turns of a dialogue depend on each other.
 """
 
 from __future__ import annotations

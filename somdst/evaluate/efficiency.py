@@ -41,7 +41,7 @@ class Regime:
     turns: int
     """How many were timed, one at a time."""
     generated: Spread
-    """Values a turn, over all turns."""
+    """Values per turn, over all turns."""
     milliseconds: Milliseconds
 
 
@@ -49,7 +49,7 @@ class Regime:
 class Efficiency:
     slots: int
     """J, the number of slots."""
-    values_a_slot: float
+    values_per_slot: float
     """M: distinct values of a slot in the labels of the corpus, on average."""
     filled: Spread
     """Slots that are not NULL in the gold state of a turn: what the paper counts for COMER."""
@@ -71,7 +71,7 @@ class Batching:
     batch_size: int
     turns: int
     batched: float
-    """Turns a second."""
+    """Turns per second."""
     turns_one_by_one: int
     one_by_one: float
 
@@ -105,7 +105,7 @@ def measure_efficiency(
     gold = [turn.gold for turn in done]
     return Efficiency(
         slots=len(predictor.schema),
-        values_a_slot=len({pair for state in gold for pair in state.items()}) / len(predictor.schema),
+        values_per_slot=len({pair for state in gold for pair in state.items()}) / len(predictor.schema),
         filled=Spread.of([len(state) for state in gold]),
         to_generate=to_generate,
         regimes=tuple(
@@ -128,7 +128,7 @@ def measure_batching(
     turns: int = 100,
     seconds: float | None = None,
 ) -> Batching:
-    """`turns`: about how many are run one by one. `seconds`: what all took in batches, where that is known already."""
+    """`turns`: about how many are run one by one. `seconds`: what all took in batches, if that is known already."""
     run(predictor, dialogues[:1], batch_size=1)
     some = _spread(dialogues, len(dialogues) * turns // max(1, _turns(dialogues)) or 1)
     rate = _turns(some) / _seconds(predictor, some, batch_size=1)

@@ -1,7 +1,7 @@
 """What is counted about runs, each by the rule that reproduces the paper's tables.
 
 Accuracies, precision, recall and F1 are in percent. A rule that is easy to get wrong is written at its field.
-Oracles and running are `run.py`'s concern, probabilities `calibration.py`'s.
+Does not run a model; see `run.py`. Does not judge probabilities; see `calibration.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OperationMetrics:
     between_gold_states: int
     """How often it happens between the gold states of consecutive turns: the paper's operation counts."""
     gold: int
-    """How often it was right, relative to the state that was fed: with a wrong state there is more to mend."""
+    """How often it was right, relative to the state that was fed: with a wrong state there is more to correct."""
     predicted: int
     precision: float
     recall: float
@@ -68,7 +68,7 @@ class SlotMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The least, mean and greatest number a turn."""
+    """The least, mean and greatest number per turn."""
 
     least: int
     mean: float
@@ -94,9 +94,9 @@ class Metrics:
     """`confusion[gold][predicted]`, both in the order of `operations`."""
     by_turn: tuple[TurnNumberMetrics, ...]
     slots_generated: Spread
-    """UPDATE operations a turn, as predicted."""
+    """UPDATE operations per turn, as predicted."""
     slots_to_generate: Spread
-    """UPDATE operations a turn between gold states: what the paper's efficiency table counts."""
+    """UPDATE operations per turn between gold states: what the paper's efficiency table counts."""
     slots: tuple[SlotMetrics, ...]
     """All slots, hardest first."""
 

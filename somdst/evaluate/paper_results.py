@@ -1,7 +1,7 @@
 """The results that the SOM-DST paper publishes (Kim et al., ACL 2020), to stand beside our own. Figures only.
 
-Where nothing else is said: MultiWOZ 2.1, test set, percent, SOM-DST with BERT-base, mean of ten runs. The paper's
-counts of data are `corpora/published.py`'s concern.
+Unless noted otherwise: MultiWOZ 2.1, test set, percent, SOM-DST with BERT-base, mean of ten runs. The paper's counts of
+its data are in `corpora/paper_counts.py`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SLOTS_GENERATED: Final[Mapping[str, tuple[int, float, int]]] = {
     "COMER": (0, 5.72, 18),
     "SOM-DST": (0, 1.14, 9),
 }
-"""Fewest, mean and most a turn."""
+"""Fewest, mean and most per turn."""
 
 LATENCY: Final[Mapping[str, tuple[float, float]]] = {
     "TRADE": (45.60, 340.0),
@@ -72,7 +72,7 @@ LATENCY: Final[Mapping[str, tuple[float, float]]] = {
     "SOM-DST (BERT-base)": (53.01, 27.0),
     "SOM-DST (BERT-large)": (53.68, 40.0),
 }
-"""Joint goal accuracy, and milliseconds a turn on a Tesla V100, one turn at a time, without tokenisation."""
+"""Joint goal accuracy, and milliseconds per turn on a Tesla V100, one turn at a time, without tokenisation."""
 
 COMPLEXITY: Final[Mapping[str, tuple[str, str]]] = {
     "SUMBT": ("JM", "JM"),

@@ -1,12 +1,58 @@
-"""Measurements as pictures: which series go into which of `svg.py`'s charts."""
+"""Measurements as pictures: which series go into which of `svg.py`'s charts.
+
+The learning curve comes from `metrics.jsonl`, which training writes into a run's folder, one JSON object per line. A
+line that is cut short, because training is writing it, is left out.
+"""
 
 from __future__ import annotations
 
-from somdst.evaluate import paper_results as published
-from somdst.evaluate import svg
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from somdst.evaluate import paper_results, svg
 from somdst.evaluate.calibration import Calibration
-from somdst.evaluate.learning_curve import LearningCurve
 from somdst.evaluate.metrics import Metrics
+
+Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LearningCurve:
+    """Points (step, value)."""
+
+    loss: Points
+    accuracy: Points
+    """Joint goal accuracy on dev."""
+
+
+def find_metrics(model: str | Path) -> Path | None:
+    """`metrics.jsonl` in the model's folder, where it is a run's."""
+    path = Path(model) / "metrics.jsonl"
+    return path if path.is_file() else None
+
+
+def read_learning_curve(path: Path) -> LearningCurve:
+    losses: list[tuple[float, float]] = []
+    accuracies: list[tuple[float, float]] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and isinstance(entry.get("step"), (int, float)):
+            for key, points in (("loss", losses), ("dev_joint_goal_accuracy", accuracies)):
+                if isinstance(entry.get(key), (int, float)):
+                    points.append((float(entry["step"]), float(entry[key])))
+    return LearningCurve(thinned(losses), thinned(accuracies))
+
+
+def thinned(points: Sequence[tuple[float, float]], *, most: int = 120) -> Points:
+    """At most this many points, each the mean of those it stands for."""
+    size = -(-len(points) // most) or 1
+    groups = [points[i : i + size] for i in range(0, len(points), size)]
+    return tuple((group[-1][0], sum(value for _, value in group) / len(group)) for group in groups)
 
 
 def learning_curve(curve: LearningCurve) -> str:
@@ -31,7 +77,7 @@ def by_domain(metrics: Metrics, *, paper: bool) -> str:
     rows = metrics.domains
     series = [svg.Series("this model", "ours", tuple(row.joint_goal_accuracy for row in rows))]
     if paper:
-        theirs = tuple(published.DOMAINS[row.domain][0] for row in rows)
+        theirs = tuple(paper_results.DOMAINS[row.domain][0] for row in rows)
         series.append(svg.Series("paper (test set)", "paper", theirs))
     chart = svg.bar_chart([row.domain for row in rows], series, name="joint accuracy of the domain's slots")
     return chart + (svg.legend(series) if paper else "")

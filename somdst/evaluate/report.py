@@ -1,6 +1,6 @@
 """The report on a model: the paper's tables beside ours, pictures, sample dialogues; as one HTML page and as Markdown.
 
-Measuring is `analysis.py`'s concern, drawing `svg.py`'s; this puts them in order.
+Does not measure; see `analysis.py`. Does not draw; see `pictures.py` and `svg.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from somdst.errors import InputError
-from somdst.evaluate import paper_results as published
-from somdst.evaluate import paper_tables, pictures
-from somdst.evaluate.analysis import Analysis
+from somdst.evaluate import paper_results, paper_tables, pictures
+from somdst.evaluate.analysis import Analysis, Perturbed
 from somdst.evaluate.html import Section, Tile, column, grid, page, picture
-from somdst.evaluate.learning_curve import LearningCurve
-from somdst.evaluate.perturbed import Perturbed
+from somdst.evaluate.pictures import LearningCurve
 from somdst.evaluate.samples import choose_samples, sample_html, sample_markdown
 from somdst.evaluate.tables import Table
 
@@ -39,7 +37,7 @@ class Report:
     model: str
     corpus: str
     paper: bool
-    """The slots are the paper's: its figures stand beside ours."""
+    """The whole test set of the paper was measured, so its figures are beside ours."""
     analysis: Analysis
     perturbed: tuple[Perturbed, ...] = ()
     curve: LearningCurve | None = None
@@ -73,7 +71,7 @@ class Report:
 
     def _tiles(self) -> list[Tile]:
         done, metrics = self.analysis, self.analysis.metrics
-        accuracy, time = published.LATENCY["SOM-DST (BERT-base)"]
+        accuracy, time = paper_results.LATENCY["SOM-DST (BERT-base)"]
         beside = {
             "joint": f"paper {accuracy:.2f}",
             "propagation": f"paper {published_propagation():.2f}",
@@ -86,7 +84,7 @@ class Report:
             Tile("Slot F1", f"{metrics.slot_f1:.2f}"),
             Tile("Error propagation", f"{done.errors.propagation:.2f}×", note.get("propagation", "")),
             Tile(
-                "Milliseconds a turn", f"{done.efficiency.regime('ours').milliseconds.mean:.1f}", note.get("time", "")
+                "Milliseconds per turn", f"{done.efficiency.regime('ours').milliseconds.mean:.1f}", note.get("time", "")
             ),
             Tile("Calibration error", f"{done.calibration.expected_calibration_error:.2f}", "points"),
         ]
@@ -148,11 +146,11 @@ class Report:
 
 def published_propagation() -> float:
     """How many times the paper's error grows when predicted states are fed."""
-    return (100.0 - published.ORACLES[frozenset()]) / (100.0 - published.ORACLES[frozenset({"state"})])
+    return (100.0 - paper_results.ORACLES[frozenset()]) / (100.0 - paper_results.ORACLES[frozenset({"state"})])
 
 
 def write_report(report: Report, folder: Path) -> Sequence[Path]:
-    """`report.html`, `report.md` and `report.json` in the folder, which is made where it is not there."""
+    """`report.html`, `report.md` and `report.json` in the folder, which is made if it does not exist."""
     files = {
         folder / "report.html": report.to_html(),
         folder / "report.md": report.to_markdown(),

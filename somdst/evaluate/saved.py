@@ -1,7 +1,7 @@
 """Predictions in a file, to be measured again and compared: `save` and `load`.
 
 JSON lines: the first line tells the model, the corpus, the operation set, the schema and the oracles; then one dialogue
-a line. Evidence is left out.
+per line. Evidence is left out.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def bar_chart(labels: Sequence[str], series: Sequence[Series], *, name: str, wid
 
 
 def stacked_bars(labels: Sequence[str], series: Sequence[Series], *, name: str, width: int = 500) -> str:
-    """Horizontal bars, one a label, made of one part a series."""
+    """Horizontal bars, one per label, made of one part per series."""
     row, left, above = 24, 160, 6
     sums = [sum(one.values[i] or 0 for one in series) for i in range(len(labels))]
     scale = _Scale(0, max(sums, default=1) or 1, left, width - 52)

@@ -1,7 +1,7 @@
 """`Table`: what is shown of a measurement, once, in the terminal, in Markdown and in HTML alike.
 
 Cells stay values until they are rendered: numbers with a fraction get two digits, counts get commas, a missing figure
-is a dash, and True is a tick. Which tables there are is `paper_tables.py`'s concern.
+is a dash, and True is a tick. The tables themselves are in `paper_tables.py`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""A conversation typed in the terminal: the commands, what they answer, and the screen.
+"""A conversation typed in the terminal: the commands, what they answer, the screen, and completion.
 
-Reading a line and drawing are apart from what a line does (`Session.handle`), so that both are simple and tested.
+Reading a line and drawing are separate from what a line does (`Session.handle`), so that both are simple and tested.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from somdst.cli import rendering
+from somdst.cli.output import plain
 from somdst.errors import InputError, SomdstError, did_you_mean
 from somdst.tracking.records import Entry
 from somdst.tracking.step import Result
@@ -54,7 +57,7 @@ class Session:
                 raise InputError(f'There is no command "/{name}": /help lists them.{did_you_mean(name, COMMANDS)}')
             return COMMANDS[name].run(self, rest.strip())
         except SomdstError as error:
-            return Text(rendering.plain(str(error)), style="red")
+            return Text(plain(str(error)), style="red")
 
     def _say(self, user: str) -> None:
         if user or self.system:  # a user may be silent, but an empty line after nothing is just an empty line
@@ -159,7 +162,7 @@ def conversation_panel(session: Session, *, height: int | None = None) -> Panel:
         elif entry.changes:
             parts += [Text(f"  {entry.kind}", style="blue"), rendering.did(entry), Text()]
     if session.system:
-        parts.append(Text.assemble(("system ", "dim"), (rendering.plain(session.system), "dim")))
+        parts.append(Text.assemble(("system ", "dim"), (plain(session.system), "dim")))
     content: RenderableType = Group(*parts) if parts else Text("Type what the user says.", style="dim italic")
     if height is not None:
         content = rendering.Tail(content, height)
@@ -176,7 +179,7 @@ def screen(session: Session, *, width: int, height: int | None = None) -> Render
 
 
 def run(session: Session, console: Console, read: Callable[[], str]) -> None:
-    """Read lines until the end. In a terminal the screen is drawn anew each time; otherwise each turn is printed."""
+    """Read lines until the end. In a terminal the screen is drawn again each time; otherwise each turn is printed."""
     note: RenderableType | None = None
     while session.open:
         if console.is_terminal:
@@ -204,3 +207,49 @@ def _print_step(session: Session, console: Console) -> None:
     elif entry is not None:
         console.print(Text(entry.kind, style="blue"))
         console.print(rendering.memory(snapshot, schema, entry=entry))
+
+
+# Reading
+
+
+def talk(tracker: Tracker) -> None:
+    """A conversation on this process's own terminal, or through a pipe."""
+    console = Console(highlight=False)
+    session = Session(tracker)
+    run(session, console, _reader(session, console))
+
+
+def _reader(session: Session, console: Console) -> Callable[[], str]:
+    if not sys.stdin.isatty():
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+        return input
+    try:
+        import readline
+    except ImportError:  # there is none on Windows; typing works without
+        pass
+    else:
+        readline.set_completer_delims("")
+        readline.set_completer(Completer(session))
+        readline.parse_and_bind("tab: complete")
+    return lambda: console.input("[bold]user ▸[/bold] ")
+
+
+class Completer:
+    """Completes commands and the slots after them."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def __call__(self, text: str, state: int) -> str | None:
+        found = self.complete(text)
+        return found[state] if state < len(found) else None
+
+    def complete(self, text: str) -> list[str]:
+        if not text.startswith("/"):
+            return []
+        name, space, rest = text.partition(" ")
+        if not space:
+            return [f"/{command} " for command in COMMANDS if f"/{command}".startswith(name)]
+        slots = self.session.tracker.schema if "SLOT" in COMMANDS.get(name[1:], COMMANDS["quit"]).usage else ()
+        return [f"{name} {slot} " for slot in slots if slot.startswith(rest)]

@@ -1,9 +1,9 @@
 """Load on a service, from this process to another one on the same machine: dialogues, turn by turn, over HTTP.
 
-Two shapes. Closed: so many conversations, each sending its next turn as soon as the last was answered, which finds how
+Two shapes. Closed: so many conversations, each sending its next turn as soon as the last was answered, which shows how
 much the service can do. Open: turns arrive at a given rate whatever the service does, as people do, and a turn's
 latency counts from when it should have been sent, so that a stall is not hidden. The HTTP client is a few lines over a
-socket: a full one would take as much of the machine as the service that it measures.
+socket: a full one would take as much of the machine as the service that it measures. Run by `service.py`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Load:
         return samples
 
     async def open(self, rate: float, seconds: float) -> list[Sample]:
-        """Turns arrive at random moments, `rate` a second on average, for the seats in turn."""
+        """Turns arrive at random moments, `rate` per second on average, for the seats in turn."""
         loop = asyncio.get_running_loop()
         arrivals = random.Random(0)
         due = loop.time()

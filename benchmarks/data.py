@@ -1,8 +1,9 @@
-"""How fast a corpus is read, its operations derived and its turns encoded, on one core.
+#!/usr/bin/env python
+"""How fast a corpus is read and its turns are encoded, on one core: `python benchmarks/data.py CORPUS`.
 
-Each figure is the median of several repeats. Every repeat starts cold: the file is read again, and the encoder's memory
-of texts it has seen is empty. Rates count by the clock on the wall; beside it stands the rate by the processor time
-that was used, which other work on the machine disturbs less. Models are measured elsewhere.
+Each figure is the median of several repeats. Every repeat starts cold: the file is read again, and the encoder's cache
+of texts is empty. Rates are by wall clock; beside them is the rate by processor time, which other work on the machine
+disturbs less. Does not measure models.
 """
 
 from __future__ import annotations
@@ -12,14 +13,59 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from somdst.corpora import Corpus
+import typer
+
+from somdst.cli import options
+from somdst.cli.main import run_alone
+from somdst.cli.output import notice, print_json, print_tables, working
+from somdst.corpora import Corpus, open_corpus
+from somdst.corpora.lengths import find_tokenizer
+from somdst.corpora.opening import normalisation_for, schema_for
+from somdst.evaluate.tables import Table
 from somdst.memory.operations import FOUR, OperationSet
 from somdst.memory.state import State
+from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder
 from somdst.model.prediction import TurnInput
+
+
+def main(
+    corpus: options.CorpusArgument,
+    repeats: Annotated[int, typer.Option(min=1, help="How often each thing is measured; the median counts.")] = 5,
+    turns: Annotated[int, typer.Option(min=1, help="Most turns to encode.")] = 10_000,
+    schema: Annotated[str | None, typer.Option(help="A schema file, or `multiwoz`.")] = None,
+    tokenizer: Annotated[Path | None, typer.Option(help="A tokenizer.json or model folder.")] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    with working(f"measuring {repeats} times"):
+        rates = measure(corpus, schema, tokenizer, repeats=repeats, turns=turns)
+    if as_json:
+        print_json({"corpus": corpus} | {rate.name.replace(" ", "_"): rate.to_json() for rate in rates})
+        return
+    rows = tuple((one.name, one.turns, one.turns_per_second, one.turns_per_processor_second) for one in rates)
+    columns = ("work", "turns", "turns per second", "turns per processor second")
+    print_tables([Table("data", "Reading and encoding", columns, rows, "Medians of the repeats, one core.")])
+
+
+def measure(corpus: str, schema: str | None, tokenizer: Path | None, *, repeats: int, turns: int) -> list[Rate]:
+    opened = open_corpus(corpus)
+    slots = schema_for([opened], given=schema)
+    rates = [measure_reading(lambda: open_corpus(corpus), repeats=repeats)]
+    pieces = find_tokenizer(tokenizer)
+    if pieces is None:
+        notice("encoding is not measured: give a tokenizer.json with --tokenizer")
+        return rates
+    inputs = turn_inputs(opened, most=turns)
+    for layout in ("compact", "paper"):
+        config = ModelConfig.model_validate({"layout": layout, "normalisation": normalisation_for(slots)})
+        make = partial(Encoder, pieces, slots, config)
+        rates.append(measure_encoding(f"encoding {layout}", make, inputs, repeats=repeats))
+    return rates
 
 
 class Seconds(NamedTuple):
@@ -117,3 +163,7 @@ def one_core() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+if __name__ == "__main__":
+    run_alone(main)

@@ -1,4 +1,4 @@
-"""A model of BERT-base's size, run the way the authors' released code runs it: the yardstick of `somdst bench`.
+"""A model of BERT-base's size, run the way the authors' released code runs it: the yardstick of `turns.py`.
 
 Float32, every input padded to 256, slots generated one after the other, always nine steps. Its weights are random,
 which costs the same time; the slots to generate are told from outside, as many as really are updated.

@@ -1,10 +1,11 @@
-"""How many turns a second are trained: a straightforward loop, ours in the paper's layout, and ours in the compact one.
+#!/usr/bin/env python
+"""Turns per second of training, ours beside a straightforward loop: `python benchmarks/train.py CORPUS`.
 
 The straightforward loop is what one writes first: float32, every input padded to 256, dropout 0.1 everywhere, all
-weights trained, slots decoded one after the other and token by token, the C library's allocator as it is. Ours is the
-`cpu` preset, reading as many turns as the paper does. Each measurement is a process of its own, because memory settings
-stay with a process; the three take turns, so that whatever else the machine does meets all of them, and the median of
-the repeats counts.
+weights trained, slots decoded one after the other and token by token, the C library's default allocator. Ours is the
+`cpu` preset, in the paper's layout and in the compact one, reading as many turns as the paper does. Each measurement is
+a process of its own, because memory settings stay with a process. The three alternate, so that whatever else the
+machine does disturbs all of them alike, and the median of the repeats counts.
 """
 
 from __future__ import annotations
@@ -20,10 +21,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
+import typer
+
+from somdst.cli import options
+from somdst.cli.main import run_alone
+from somdst.cli.output import print_json, print_tables, working
+from somdst.corpora import open_corpus
 from somdst.corpora.jsonlines import read_dialogues, write_dialogues
-from somdst.errors import InputError, ModelError, SomdstError
+from somdst.corpora.opening import schema_for
+from somdst.errors import InputError, ModelError
+from somdst.evaluate.tables import Table
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
 
@@ -32,6 +41,37 @@ VARIANTS: tuple[Variant, ...] = get_args(Variant)
 BATCH = 32
 WARM_UP = 8
 """Steps before the clock starts: ours meets many lengths, and keeps the memory that each of them took."""
+
+
+def main(
+    corpus: options.CorpusArgument,
+    repeats: Annotated[int, typer.Option(min=1, help="How often each loop is measured; the median counts.")] = 3,
+    steps: Annotated[int, typer.Option(min=1, help=f"Steps of {BATCH} turns in each measurement.")] = 8,
+    encoder: Annotated[str, typer.Option(help="A hub name, a folder, minilm or tiny.")] = "minilm",
+    schema: Annotated[Path | None, typer.Option(help="Schema of the slots; default: the corpus's own.")] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    opened = open_corpus(corpus)
+    slots = schema_for([opened], given=schema)
+    with working("measuring") as show:
+        rates = measure_training(
+            opened.dialogues,
+            slots,
+            encoder=encoder,
+            steps=steps,
+            repeats=repeats,
+            progress=lambda variant, rate: show(f"{variant}: {rate:.1f} turns per second"),
+        )
+    if as_json:
+        print_json({"corpus": corpus, "encoder": encoder, "steps": steps, "repeats": repeats} | rates.to_json())
+        return
+    rows = (
+        ("straightforward, paper's layout", rates.median("straightforward"), 1.0),
+        ("ours, paper's layout", rates.median("paper"), rates.ratio("paper", "straightforward")),
+        ("ours, compact layout", rates.median("compact"), rates.ratio("compact", "straightforward")),
+    )
+    note = f"Medians. The compact layout is {rates.ratio('compact', 'paper'):.2f} times as fast as the paper's."
+    print_tables([Table("training", "Training", ("loop", "turns per second", "times as fast"), rows, note)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +87,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRates:
-    """Turns a second of each variant, one figure a repeat."""
+    """Turns per second of each variant, one figure per repeat."""
 
     rates: dict[Variant, tuple[float, ...]]
 
@@ -77,7 +117,7 @@ def measure_training(
     repeats: int,
     progress: Callable[[Variant, float], None] = lambda variant, rate: None,
 ) -> TrainingRates:
-    """Measure all variants, in turn. `progress` hears of each measurement."""
+    """Measure all variants. `progress` is called after each measurement."""
     rates: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
     with tempfile.TemporaryDirectory() as folder:
         write_dialogues(Path(folder) / "train.jsonl", sample(dialogues, turns=4 * (WARM_UP + steps) * BATCH))
@@ -104,7 +144,7 @@ def sample(dialogues: Sequence[Dialogue], *, turns: int) -> list[Dialogue]:
 def _in_a_process(job: Job) -> float:
     allocators = ("LD_PRELOAD", "MALLOC_", "GLIBC_TUNABLES")
     plain = {name: value for name, value in os.environ.items() if not name.startswith(allocators)}
-    command = [sys.executable, "-m", "somdst.bench.train", json.dumps(asdict(job))]
+    command = [sys.executable, __file__, "--job", json.dumps(asdict(job))]
     done = subprocess.run(command, env=plain, capture_output=True, text=True, check=False)
     if done.returncode:
         why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
@@ -116,7 +156,7 @@ def _in_a_process(job: Job) -> float:
 
 
 def run_job(job: Job) -> float:
-    """Turns a second."""
+    """Turns per second."""
     dialogues = list(read_dialogues(Path(job.folder) / "train.jsonl"))
     if sum(len(dialogue.turns) for dialogue in dialogues) < BATCH:
         raise InputError(f"The corpus has less than {BATCH} turns, one batch: give a larger one.")
@@ -125,7 +165,7 @@ def run_job(job: Job) -> float:
 
 
 class _Clock:
-    """Turns a second after the warm-up."""
+    """Turns per second after the warm-up."""
 
     def __init__(self) -> None:
         self.marks: list[tuple[float, int]] = []
@@ -197,7 +237,6 @@ def _straightforward(job: Job, dialogues: list[Dialogue], schema: Schema) -> flo
 
 
 if __name__ == "__main__":
-    try:
-        print(run_job(Job(**json.loads(sys.argv[1]))))
-    except SomdstError as error:
-        sys.exit(str(error))
+    if sys.argv[1:2] == ["--job"]:
+        run_alone(lambda: print(run_job(Job(**json.loads(sys.argv[2])))), arguments=[])
+    run_alone(main)

@@ -1,9 +1,9 @@
-"""`somdst bench service`: how many turns a second a service tracks, with and without micro-batching, and how it behaves
-under twice what it can take.
+#!/usr/bin/env python
+"""What a service does under load, with and without micro-batching, and overloaded: `python benchmarks/service.py`.
 
 The service runs in a process of its own, the load comes from this one (`load.py`). Both share the machine's cores, so
-that the numbers are what a whole small machine does. Three parts: what it can do with 32 conversations that never
-pause; latencies when turns arrive at random at 70% of that; and for the batched one twice that load, then a pause.
+the numbers are what a whole small machine does. Three parts: what it can do with 32 conversations that never pause;
+latencies when turns arrive at random at 70% of that; and for the batched one twice that load, then a pause.
 """
 
 from __future__ import annotations
@@ -22,19 +22,47 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from somdst.bench.load import Load, Sample, percentile, statuses
+import typer
+from load import Load, Sample, percentile, statuses
+
+from somdst.cli import options
+from somdst.cli.main import run_alone
+from somdst.cli.output import print_json, print_tables, working
 from somdst.corpora.synthetic import synthetic_dialogues
 from somdst.errors import InputError
+from somdst.evaluate.tables import Table
 from somdst.memory.dialogue import Dialogue
 
 Command = Callable[[int, str, int], list[str]]
-"""The command line that serves on a port, with a database, in batches of at most so many turns."""
+"""The command line that serves on a port, with a database, in batches of at most this many turns."""
 
 SHARE = 0.7
 """Offered load, as a share of what the service can do, at which latencies are taken."""
 RECOVERY_LIMIT = 10.0
+
+
+def main(
+    model: options.ModelOption = "default",
+    seconds: Annotated[float, typer.Option(min=0.5, help="Length of each of the five measurements.")] = 15.0,
+    conversations: Annotated[int, typer.Option(min=1, max=500, help="Conversations at once.")] = 32,
+    max_batch: Annotated[int, typer.Option(min=2, max=256, help="Turns in one batch.")] = 32,
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    with working("starting") as show:
+        done = measure(
+            serve_command(model=model, threads=threads),
+            seconds=seconds,
+            conversations=conversations,
+            max_batch=max_batch,
+            notice=lambda text: show(f"measuring {text}"),
+        )
+    if as_json:
+        print_json(done.to_json())
+    else:
+        print_tables(tables(done))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +92,7 @@ class Overload:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ServiceSpeed:
     conversations: int
     cores: int
     batched: Speed
@@ -76,6 +104,31 @@ class Report:
         return asdict(self)
 
 
+def tables(done: ServiceSpeed) -> list[Table]:
+    rows = []
+    for name, speed in (("one by one", done.unbatched), ("micro-batches", done.batched)):
+        errors = sum(count for status, count in speed.statuses.items() if status != "200")
+        times = (speed.p50_ms, speed.p95_ms, speed.p99_ms)
+        rows.append((name, speed.turns_per_s, *times, speed.mean_batch, errors))
+    columns = ("", "turns per second", "p50 ms", "p95 ms", "p99 ms", "turns per batch", "errors")
+    at_once = f"{done.conversations} conversations at once"
+    note = f"{at_once}; latencies at 70% of each one's own rate. Micro-batches do {done.speedup:g} times the turns."
+    overload = done.overload
+    back = f"not within {RECOVERY_LIMIT:g} s" if overload.recovery_s is None else f"{overload.recovery_s:g} s"
+    facts = (
+        ("offered, turns per second", overload.offered_per_s),
+        ("answered, turns per second", overload.answered_per_s),
+        *((f"answers with status {status}", count) for status, count in overload.statuses.items()),
+        ("memory before, MB", overload.memory_mb_before),
+        ("memory at most, MB", overload.memory_mb_most),
+        ("back to the usual latency after", back),
+    )
+    return [
+        Table("service", "The service", columns, tuple(rows), note),
+        Table("overload", "At twice the load that it can take", ("", "measured"), facts),
+    ]
+
+
 def measure(
     command: Command,
     *,
@@ -83,7 +136,7 @@ def measure(
     conversations: int = 32,
     max_batch: int = 32,
     notice: Callable[[str], object] = lambda text: None,
-) -> Report:
+) -> ServiceSpeed:
     """Measure both services, one after the other."""
     dialogues = synthetic_dialogues(dialogues=200, seed=1)
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +150,7 @@ def measure(
             overload = asyncio.run(
                 _overload(port, dialogues, batched, process.pid, seconds=seconds, conversations=conversations)
             )
-    return Report(
+    return ServiceSpeed(
         conversations=conversations,
         cores=os.cpu_count() or 1,
         batched=batched,
@@ -239,3 +292,7 @@ def memory(pid: int) -> float | None:
     except OSError:
         return None
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), None)
+
+
+if __name__ == "__main__":
+    run_alone(main)

@@ -1,0 +1,301 @@
+"""`somdst evaluate`, `analyze`, `compare` and `report`: how good a model is, why, and beside another one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from somdst.cli import options
+from somdst.cli.output import Bar, counted, notice, print_json, print_tables
+
+if TYPE_CHECKING:
+    from somdst.corpora.perturbation import Perturbation
+    from somdst.evaluate.analysis import Analysis, Perturbed
+    from somdst.evaluate.comparison import Comparison, TurnPair
+    from somdst.evaluate.metrics import Metrics
+    from somdst.evaluate.run import DialogueRun, Oracles
+    from somdst.evaluate.saved import Saved
+    from somdst.evaluate.trial import Trial
+
+TimedOption = Annotated[
+    int, typer.Option("--timed-turns", min=1, help="Turns that are timed one at a time, in each regime.")
+]
+SavedArgument = Annotated[Path, typer.Argument(help="Predictions that `somdst evaluate --save` wrote.")]
+
+
+def open_trial(model: str, corpus: str, **chosen: Any) -> Trial:
+    """Model and corpus, with a notice on what is measured and what is not counted."""
+    from somdst.evaluate import trial
+
+    opened = trial.open_trial(model, corpus, **chosen)
+    if opened.dev_by_default:
+        notice("measuring on dev; --split train or --split test for another part")
+    if opened.outside:
+        named = [f"{slot} ({counted(turns, 'turn')})" for slot, turns in opened.outside.items()]
+        more = " ..." if len(named) > 5 else ""
+        notice(f"not counted, because the model does not track it: {', '.join(named[:5])}{more}")
+    return opened
+
+
+def evaluate(
+    model: options.ModelArgument,
+    corpus: options.CorpusArgument,
+    split: options.SplitOption = None,
+    oracle: Annotated[
+        str, typer.Option("--oracle", help="Put the truth in place of: state, operations, values; with commas.")
+    ] = "",
+    perturb: Annotated[
+        str | None,
+        typer.Option(
+            "--perturb",
+            help="Also measure text as people type it: lowercase, typos, chat, times, numbers, change-of-mind, "
+            "vowels, or all.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the perturbations.")] = 0,
+    threshold: Annotated[
+        float,
+        typer.Option(
+            "--threshold",
+            min=0,
+            max=1,
+            help="Do not make writes less probable than this, as a tracker does that holds them back.",
+        ),
+    ] = 0.0,
+    engine: options.EngineOption = "auto",
+    precision: options.PrecisionOption = "int8",
+    limit: options.LimitOption = None,
+    batch_size: options.BatchOption = 256,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the predictions to this file.", show_default=False)
+    ] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Measure a model: joint goal accuracy and everything else that the paper counts.
+
+    Dialogues run side by side, each on its own predicted states.
+
+    Example: `somdst evaluate default multiwoz-2.1/dev.jsonl.xz --limit 100`
+    """
+    from somdst.corpora.perturbation import parse_perturbations
+    from somdst.evaluate.calibration import calibrate, scored_changes
+    from somdst.evaluate.metrics import measure
+    from somdst.evaluate.run import parse_oracles, run
+
+    oracles, kinds = parse_oracles(oracle), parse_perturbations(perturb)
+    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
+    predictor = trial.predictor
+    given: dict[str, Any] = {"oracle": oracles, "threshold": threshold, "batch_size": batch_size}
+    start = time.perf_counter()
+    with Bar("as typed" if kinds else "evaluating", trial.turns) as bar:
+        runs = run(predictor, trial.dialogues, **given, progress=bar.advance)
+    seconds = time.perf_counter() - start
+    metrics = measure(runs, schema=predictor.schema, operation_set=predictor.operation_set)
+    if save is not None:
+        _save(save, trial, runs, oracles, threshold)
+    perturbed = _perturbed(trial, kinds, seed=seed, **given)
+    if not as_json:
+        _print_metrics(trial, metrics, perturbed, as_published=not oracles and not threshold)
+        typer.echo(f"{counted(metrics.turns, 'turn')} in {seconds:.1f} s: {metrics.turns / seconds:.0f} per second")
+        return
+    told: dict[str, Any] = {"model": predictor.model_id, "corpus": trial.corpus, "oracle": sorted(oracles)}
+    told |= {"threshold": threshold, "seconds": round(seconds, 3)}
+    told |= {"turns_per_second": round(metrics.turns / seconds, 2)}
+    told |= {"calibration": calibrate(scored_changes(runs)).to_json()}
+    if kinds:
+        told["perturbations"] = {row.kind: row.to_json() for row in perturbed}
+    print_json(metrics.to_json() | told)
+
+
+def _perturbed(trial: Trial, kinds: Iterable[Perturbation], **given: Any) -> list[Perturbed]:
+    """Each perturbation with a progress bar of its own."""
+    from somdst.evaluate.analysis import measure_perturbed
+
+    measured = []
+    for kind in kinds:
+        with Bar(kind, trial.turns) as bar:
+            measured.append(measure_perturbed(trial.predictor, trial.dialogues, kind, **given, progress=bar.advance))
+    return measured
+
+
+def _save(path: Path, trial: Trial, runs: list[DialogueRun], oracles: Oracles, threshold: float) -> None:
+    from somdst.evaluate.saved import Saved, save
+
+    predictor = trial.predictor
+    saved = Saved(
+        model=predictor.model_id,
+        corpus=trial.corpus,
+        schema=predictor.schema,
+        operation_set=predictor.operation_set,
+        runs=tuple(runs),
+        oracle=tuple(sorted(oracles)),
+        threshold=threshold,
+    )
+    save(path, saved)
+    notice(f"saved the predictions of {counted(len(runs), 'dialogue')} in {path}")
+
+
+def _print_metrics(trial: Trial, metrics: Metrics, perturbed: list[Perturbed], *, as_published: bool) -> None:
+    from somdst.evaluate import paper_tables
+
+    paper = as_published and paper_tables.measured_as_in_paper(trial.predictor.schema, metrics)
+    tables = [
+        paper_tables.summary(metrics, name=trial.predictor.model_id),
+        paper_tables.domains(metrics, paper=paper),
+        paper_tables.operations(metrics, paper=paper),
+        paper_tables.hardest_slots(metrics, count=5),
+    ]
+    print_tables([*tables, *([paper_tables.perturbations(metrics, perturbed)] if perturbed else [])])
+
+
+def analyze(
+    model: options.ModelArgument,
+    corpus: options.CorpusArgument,
+    split: options.SplitOption = None,
+    engine: options.EngineOption = "auto",
+    precision: options.PrecisionOption = "int8",
+    limit: options.LimitOption = None,
+    batch_size: options.BatchOption = 256,
+    timed_turns: TimedOption = 100,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Analyse a model's errors and costs: all eight oracles, operations, values generated, complexity.
+
+    Example: `somdst analyze default multiwoz-2.1/dev.jsonl.xz --limit 100`
+    """
+    from somdst.evaluate import paper_tables
+
+    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
+    done = _analyse(trial, batch_size=batch_size, timed_turns=timed_turns)
+    if as_json:
+        print_json({"model": trial.predictor.model_id, "corpus": trial.corpus} | done.to_json())
+        return
+    paper = paper_tables.measured_as_in_paper(trial.predictor.schema, done.metrics)
+    tables = [
+        paper_tables.summary(done.metrics, name=trial.predictor.model_id),
+        paper_tables.error_analysis(done.errors, paper=paper),
+        paper_tables.error_shares(done.errors, paper=paper),
+        paper_tables.operations(done.metrics, paper=paper),
+        paper_tables.efficiency(done.efficiency, done.metrics, paper=paper),
+        paper_tables.complexity(done.efficiency),
+        paper_tables.batching(done.batching),
+    ]
+    print_tables(tables)
+    if paper:
+        typer.echo(paper_tables.PAPER)
+
+
+def _analyse(trial: Trial, *, batch_size: int, timed_turns: int) -> Analysis:
+    from somdst.evaluate.analysis import analyse, cost
+
+    with Bar("analysing", cost(trial.turns, timed_turns=timed_turns)) as bar:
+        return analyse(
+            trial.predictor, trial.dialogues, batch_size=batch_size, timed_turns=timed_turns, progress=bar.advance
+        )
+
+
+def report(
+    model: options.ModelArgument,
+    corpus: options.CorpusArgument,
+    out: Annotated[Path, typer.Option("--out", help="The folder to write to; made if it does not exist.")],
+    split: options.SplitOption = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", help="The training run's folder, for the learning curve.", show_default=False),
+    ] = None,
+    perturb: Annotated[bool, typer.Option(help="Also measure text as people type it: seven more runs.")] = True,
+    engine: options.EngineOption = "auto",
+    precision: options.PrecisionOption = "int8",
+    limit: options.LimitOption = None,
+    batch_size: options.BatchOption = 256,
+    timed_turns: TimedOption = 100,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Write a self-contained HTML page, Markdown and JSON about a model: tables, pictures, sample dialogues.
+
+    Example: `somdst report default multiwoz-2.1/dev.jsonl.xz --out report --limit 100`
+    """
+    from somdst.corpora.perturbation import PERTURBATIONS
+    from somdst.evaluate.paper_tables import measured_as_in_paper
+    from somdst.evaluate.pictures import find_metrics, read_learning_curve
+    from somdst.evaluate.report import Report, write_report
+
+    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
+    analysis = _analyse(trial, batch_size=batch_size, timed_turns=timed_turns)
+    curve = find_metrics(run or model)
+    written = Report(
+        model=trial.predictor.model_id,
+        corpus=trial.corpus,
+        paper=measured_as_in_paper(trial.predictor.schema, analysis.metrics),
+        analysis=analysis,
+        perturbed=tuple(_perturbed(trial, PERTURBATIONS if perturb else (), batch_size=batch_size)),
+        curve=read_learning_curve(curve) if curve else None,
+    )
+    paths = write_report(written, out)
+    if as_json:
+        print_json(written.to_json() | {"files": [str(path) for path in paths]})
+        return
+    for path in paths:
+        typer.echo(path)
+
+
+def compare(
+    a: SavedArgument,
+    b: SavedArgument,
+    show: Annotated[int, typer.Option("--show", min=0, help="Turns to show that got better, and worse.")] = 5,
+    samples: Annotated[int, typer.Option("--samples", min=100, help="Of the bootstrap.")] = 10_000,
+    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Compare two saved predictions of the same corpus: is B better than A, where, and is that more than chance?
+
+    Example: `somdst compare before.jsonl after.jsonl --show 10`
+    """
+    from somdst.evaluate.comparison import compare as compare_runs
+    from somdst.evaluate.saved import load
+
+    one, two = load(a), load(b)
+    compared = compare_runs(one.runs, two.runs, samples=samples, seed=seed)
+    for path, saved in ((a, one), (b, two)):
+        if left_out := len(saved.runs) - compared.dialogues:
+            notice(f"left out, because only {path} has them: {counted(left_out, 'dialogue')}")
+    if as_json:
+        print_json({"model_a": one.name, "model_b": two.name} | compared.to_json())
+        return
+    _print_comparison(one, two, compared, show)
+
+
+def _print_comparison(one: Saved, two: Saved, compared: Comparison, show: int) -> None:
+    from somdst.evaluate.tables import Table
+
+    rows = (
+        (f"A: {one.name}", compared.a),
+        (f"B: {two.name}", compared.b),
+        ("B - A", compared.difference),
+        ("95% interval, from", compared.low),
+        ("95% interval, to", compared.high),
+        ("turns better in B", len(compared.better)),
+        ("turns worse in B", len(compared.worse)),
+    )
+    measured = f"{counted(compared.turns, 'turn')} of {counted(compared.dialogues, 'dialogue')}"
+    note = f"{measured}; paired bootstrap over dialogues."
+    print_tables([Table("comparison", "Joint goal accuracy", ("", "points or turns"), rows, note)])
+    verdict = f"clearly {'better' if compared.low > 0 else 'worse'}" if compared.clear else "no clear difference"
+    typer.echo(f"B against A: {verdict}")
+    for title, pairs in (("Better in B", compared.better), ("Worse in B", compared.worse)):
+        if pairs and show:
+            typer.echo(f"\n{title}, {min(show, len(pairs))} of {counted(len(pairs), 'turn')}")
+            for pair in pairs[:show]:
+                _print_pair(pair)
+
+
+def _print_pair(pair: TurnPair) -> None:
+    wrong, gold = pair.wrong.predicted, pair.a.gold
+    typer.echo(f"  {pair.dialogue}, turn {pair.number}: {pair.a.turn.user}")
+    for slot in sorted({slot for slot, _ in wrong.items() ^ gold.items()}):
+        typer.echo(f"    {slot}: {wrong.get(slot, 'nothing')} instead of {gold.get(slot, 'nothing')}")

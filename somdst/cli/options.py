@@ -1,0 +1,49 @@
+"""The options and arguments that several commands share, each defined once, with its help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model's folder, or `default` for the one that is built in.")
+]
+ModelOption = Annotated[
+    str, typer.Option("--model", "-m", help="A model's folder, or `default` for the one that is built in.")
+]
+CorpusArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="CORPUS", help="Labelled dialogues: a file, folder or zip; or `synthetic`, which is built in."
+    ),
+]
+SplitOption = Annotated[
+    str | None, typer.Option("--split", help="Only this part: train, dev or test.", show_default=False)
+]
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", min=1, help="Only this many dialogues, the first ones.", show_default=False)
+]
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option("--schema", help="A schema with fewer slots, or with closed lists of values.", show_default=False),
+]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        min=0,
+        max=1,
+        help="Hold back writes less probable than this; by default the model's own threshold.",
+        show_default=False,
+    ),
+]
+EngineOption = Annotated[str, typer.Option("--engine", help="onnx, torch, or auto: onnx if exported, else torch.")]
+PrecisionOption = Annotated[str, typer.Option("--precision", help="Of the onnx engine: int8 or float32.")]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, help="Threads of the model; by default one per core.", show_default=False),
+]
+BatchOption = Annotated[int, typer.Option("--batch-size", min=1, help="Dialogues that run side by side.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")]

@@ -1,0 +1,66 @@
+"""`Trial`: a model and the dialogues to measure it on, opened together and checked for whether they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from somdst.corpora import Corpus, Split, open_corpus
+from somdst.corpora.corpus import SPLIT_NAMES, check_fit, outside_schema
+from somdst.corpora.opening import has_parts
+from somdst.errors import CorpusError, InputError
+from somdst.memory.dialogue import Dialogue
+from somdst.model import folder
+from somdst.model.prediction import Predictor
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    predictor: Predictor
+    corpus: str
+    """The corpus's name, with the part that is measured."""
+    dialogues: tuple[Dialogue, ...]
+    dev_by_default: bool
+    """Nobody said which part to measure, so dev was taken: never what a model was trained on."""
+    outside: Mapping[str, int]
+    """Labelled slots that the model does not track, with their number of turns. They are not counted."""
+
+    @property
+    def turns(self) -> int:
+        return sum(len(dialogue.turns) for dialogue in self.dialogues)
+
+
+def open_trial(
+    model: str,
+    corpus: str,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    engine: str = "auto",
+    precision: str = "int8",
+) -> Trial:
+    """Open the corpus first, because it is read faster, then the model."""
+    read, part = _open_part(corpus, split)
+    dialogues = read.dialogues[:limit]
+    predictor = folder.open_predictor(model, engine=engine, precision=precision)
+    check_fit(dialogues, predictor.schema)
+    return Trial(
+        predictor=predictor,
+        corpus=f"{read.name} ({part})" if part else read.name,
+        dialogues=dialogues,
+        dev_by_default=part is not None and split is None,
+        outside=outside_schema(dialogues, predictor.schema),
+    )
+
+
+def _open_part(corpus: str, split: str | None) -> tuple[Corpus, Split | None]:
+    """The corpus and the part of it: dev where it has parts and none is asked for."""
+    wanted: Split | None = next((name for name in SPLIT_NAMES if name == split), None)
+    if split is not None and wanted is None:
+        raise InputError(f'There is no split "{split}"; there are {", ".join(SPLIT_NAMES)}.')
+    if split is None and has_parts(corpus):
+        try:
+            return open_corpus(corpus, split="dev"), "dev"
+        except CorpusError:  # it has no dev: then the whole
+            pass
+    return open_corpus(corpus, split=wanted), wanted
