@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
+import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from somdst.errors import ModelError
 from somdst.memory.dialogue import Dialogue
@@ -158,13 +160,24 @@ def _evidence(value: Value | None, slot: str, item: TurnInput) -> Evidence | Non
     return Evidence("slot", text=value, slot=other) if other else None
 
 
-class SlowPredictor(RulePredictor):
-    """Takes its time, so that a test can kill the process in the middle."""
+STOP = "stop here"
+"""What a user says to stop the predictors below."""
+
+
+class StoppingPredictor(RulePredictor):
+    """When a user says `STOP`, it is interrupted as by Ctrl-C, or waits for ever, until its process is killed."""
+
+    def __init__(self, how: Literal["interrupt", "hang"]) -> None:
+        super().__init__()
+        self.how = how
 
     def predict(
         self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
     ) -> list[Prediction]:
-        time.sleep(0.05)
+        if any(item.turn.user == STOP for item in inputs):
+            if self.how == "hang":
+                threading.Event().wait()
+            signal.raise_signal(signal.SIGINT)
         return super().predict(inputs, operations=operations)
 
 
@@ -172,11 +185,15 @@ class SlowPredictor(RulePredictor):
 class RuleOpener:
     """Opens trackers with rules in worker processes, which import this module to unpickle it."""
 
-    identity: str = "rules"
-    slow: bool = False
+    model: str = "rules"
+    stop: Literal["interrupt", "hang"] | None = None
     threshold: float = 0.5
 
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {"model": self.model, "threshold": str(self.threshold)}
+
     def __call__(self, *, threads: int | None = None) -> Tracker:
-        if self.identity == "broken":
+        if self.model == "broken":
             raise ModelError("The model is broken.")
-        return Tracker(SlowPredictor() if self.slow else RulePredictor(), threshold=self.threshold)
+        return Tracker(StoppingPredictor(self.stop) if self.stop else RulePredictor(), threshold=self.threshold)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from scripted import RuleOpener, RulePredictor
+from scripted import STOP, RuleOpener, RulePredictor
+from waiting import until
 
 from somdst import Dialogue, Tracker, Turn
 from somdst.bulk import annotate, annotate_all, annotate_file
-from somdst.bulk.resumable import Checked, Listener
+from somdst.bulk.annotating import Pretrained
+from somdst.bulk.resumable import Listener, Plan
 from somdst.corpora.jsonlines import dialogue_to_json, read_dialogues
 from somdst.errors import CorpusError, InputError, ModelError
 
@@ -139,12 +139,12 @@ def test_a_bad_line_is_named_and_nothing_is_written(tmp_path: Path, name: str) -
 def test_keep_going_names_and_skips(tmp_path: Path) -> None:
     items = dialogues(6)
     source = write(tmp_path / "in.jsonl", items, bad={0: "{", 4: BAD["an empty turn"]})
-    found: list[Checked] = []
-    listener = Listener(start=lambda checked, done, turns: found.append(checked))
+    found: list[Plan] = []
+    listener = Listener(start=found.append)
     summary = annotate_file(source, tmp_path / "out.jsonl", RuleOpener(), keep_going=True, workers=1, listener=listener)
     assert summary.skipped == 2 and summary.dialogues == 6
     assert states(tmp_path / "out.jsonl") == one_at_a_time(items)
-    assert ["line 1" in str(found[0].bad[0]), "line 5" in str(found[0].bad[1])] == [True, True]
+    assert ["line 1" in str(found[0].checked.bad[0]), "line 5" in str(found[0].checked.bad[1])] == [True, True]
     (tmp_path / "all-bad.jsonl").write_text("{\n[\n")
     with pytest.raises(CorpusError, match="no line that can be annotated"):
         annotate_file(tmp_path / "all-bad.jsonl", tmp_path / "x.jsonl", RuleOpener(), keep_going=True)
@@ -169,60 +169,114 @@ def test_targets_that_are_refused(tmp_path: Path) -> None:
         annotate_file(tmp_path / "none.jsonl", tmp_path / "out.jsonl", RuleOpener())
 
 
-def test_a_torn_partial_file_is_continued_after_its_last_whole_line(tmp_path: Path) -> None:
-    items = dialogues(30)
-    source, target = write(tmp_path / "in.jsonl", items), tmp_path / "out.jsonl"
-    annotate_file(source, target, RuleOpener(), workers=1)
-    whole = target.read_bytes()
-    lines = whole.splitlines(keepends=True)
+def stopped(path: Path, place: int, items: list[Dialogue]) -> Path:
+    """The dialogues in a file, with one at `place` that stops a predictor."""
+    items = [*items[:place], Dialogue("stop", (Turn("", STOP),)), *items[place:]]
+    return write(path, items)
 
-    def leave_half(identity: str) -> None:
-        target.unlink()
-        with pytest.raises(KeyboardInterrupt):  # the key and the first chunk are on disk then
-            stop = Listener(start=lambda checked, done, turns: signal.raise_signal(signal.SIGINT))
-            annotate_file(source, target, RuleOpener(identity), workers=1, listener=stop)
-        (tmp_path / "out.jsonl.partial").write_bytes(b"".join(lines[:11]) + lines[11][:40])
 
-    leave_half("rules")
-    summary = annotate_file(source, target, RuleOpener(), workers=1)
-    assert summary.resumed_dialogues == 11 and target.read_bytes() == whole
-    leave_half("another model")
-    assert annotate_file(source, target, RuleOpener(), workers=1).resumed_dialogues == 0, "made from something else"
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_an_interrupted_run_goes_on_after_its_last_whole_line(tmp_path: Path) -> None:
+    source, target = stopped(tmp_path / "in.jsonl", 24, dialogues(30)), tmp_path / "out.jsonl"
+    partial = tmp_path / "out.jsonl.partial"
+    annotate_file(source, tmp_path / "whole.jsonl", RuleOpener(), workers=1)
+    saved: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted = RuleOpener(stop="interrupt")
+        annotate_file(source, target, interrupted, workers=1, batch=4, listener=Listener(saved=saved.append))
+    assert saved == [8, 8, 8]
+    whole = (tmp_path / "whole.jsonl").read_bytes()
+    assert partial.read_bytes() == b"".join(whole.splitlines(keepends=True)[:24])
+    partial.write_bytes(partial.read_bytes()[:-40])  # the power went while a line was written
+    plans: list[Plan] = []
+    summary = annotate_file(source, target, RuleOpener(), workers=1, listener=Listener(start=plans.append))
+    assert (summary.resumed_dialogues, plans[0].unusable_dialogues) == (23, 0)
     assert target.read_bytes() == whole
+    assert names(tmp_path) == ["in.jsonl", "out.jsonl", "whole.jsonl"]
+
+
+def test_work_that_was_done_in_another_way_is_not_used(tmp_path: Path) -> None:
+    source, target = stopped(tmp_path / "in.jsonl", 8, dialogues(12)), tmp_path / "out.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        annotate_file(source, target, RuleOpener(stop="interrupt", threshold=0.1), workers=1, batch=4)
+    left = (tmp_path / "out.jsonl.partial").read_bytes()
+    with pytest.raises(ModelError):  # an opener that fails takes nothing away
+        annotate_file(source, target, RuleOpener("broken"), workers=1)
+    assert (tmp_path / "out.jsonl.partial").read_bytes() == left
+    plans: list[Plan] = []
+    summary = annotate_file(source, target, RuleOpener(), workers=1, listener=Listener(start=plans.append))
+    assert summary.resumed_dialogues == 0
+    assert (plans[0].unusable_dialogues, plans[0].changed) == (8, ("threshold",))
+    assert states(target)[0] == one_at_a_time(dialogues(1))[0]
+
+
+def test_a_run_that_fails_before_it_starts_leaves_nothing(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", dialogues(3))
+    for opener in (RuleOpener("broken"), Pretrained(precision="int4"), Pretrained("no/such/model")):
+        with pytest.raises((ModelError, InputError)):
+            annotate_file(source, tmp_path / "out.jsonl", opener, workers=1)
+        assert names(tmp_path) == ["in.jsonl"]
+
+
+def test_workers_leave_ctrl_c_to_their_parent(tmp_path: Path) -> None:
+    source = stopped(tmp_path / "in.jsonl", 5, dialogues(9))
+    annotate_file(source, tmp_path / "out.jsonl", RuleOpener(stop="interrupt"), workers=2, batch=2)
+    assert len(states(tmp_path / "out.jsonl")) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("corpus.zip", b"PK\x03\x04....", "is a zip archive.*somdst data convert .*corpus.zip dialogues.jsonl"),
+        ("corpus.parquet", b"PAR1....", "is a Parquet file .*--engine ray"),
+        ("corpus", None, "is a folder.*somdst data convert"),
+    ],
+)
+def test_an_input_that_is_something_else(tmp_path: Path, name: str, content: bytes | None, sentence: str) -> None:
+    source = tmp_path / name
+    if content is None:
+        source.mkdir()
+    else:
+        source.write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        annotate_file(source, tmp_path / "out.jsonl", RuleOpener(), workers=1)
 
 
 KILLED = """
 import sys
 from scripted import RuleOpener
 from somdst.bulk import annotate_file
-annotate_file(sys.argv[1], sys.argv[2], RuleOpener("rules", slow=True), workers=2, batch=2)
+
+if __name__ == "__main__":
+    annotate_file(sys.argv[1], sys.argv[2], RuleOpener(stop="hang"), workers=2, batch=2)
 """
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     items = dialogues(60)
-    source, target = write(tmp_path / "in.jsonl", items), tmp_path / "out.jsonl"
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import sys\nif __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in KILLED.splitlines())
-    )
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    process = subprocess.Popen([sys.executable, str(script), str(source), str(target)], env=environment)
+    source, target = stopped(tmp_path / "in.jsonl", 30, items), tmp_path / "out.jsonl"
+    (tmp_path / "run.py").write_text(KILLED)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
+    process = subprocess.Popen([sys.executable, str(tmp_path / "run.py"), str(source), str(target)], env=environment)
     partial = tmp_path / "out.jsonl.partial"
-    deadline = time.monotonic() + 30
-    while not (partial.exists() and partial.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    # The chunk after these never ends.
+    until(lambda: process.poll() is not None or (partial.exists() and partial.read_bytes().count(b"\n") == 28))
+    assert process.poll() is None
     children = _children(process.pid)
     process.kill()
     process.wait()
     assert not target.exists()
-    summary = annotate_file(source, target, RuleOpener(), workers=1)
-    assert 0 < summary.resumed_dialogues < 60
-    assert states(target) == one_at_a_time(items)
-    deadline = time.monotonic() + 10
-    while any(map(_alive, children)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert children and not any(map(_alive, children)), "the workers ended with their parent"
+    assert annotate_file(source, target, RuleOpener(), workers=1).resumed_dialogues == 28
+    assert [line["id"] for line in states(target)] == [
+        *(f"d{i}" for i in range(30)),
+        "stop",
+        *(f"d{i}" for i in range(30, 60)),
+    ]
+    assert children
+    until(lambda: not any(map(_alive, children)), what="the end of the workers with their parent")
 
 
 def _children(pid: int) -> list[int]:

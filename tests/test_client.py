@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 
 import httpx
@@ -61,10 +62,35 @@ def test_patience_has_an_end() -> None:
     with pytest.raises(ServiceError, match="Too busy") as refused:
         api.start()
     assert (refused.value.status, len(seen)) == (503, 3)
-    api, _ = client(*[httpx.ConnectError("refused")] * 3, retries=2)
-    with pytest.raises(SomdstError, match=r"http://service.* cannot be reached .*is it running"):
+    api, seen = client(*[httpx.ReadError("lost")] * 3, retries=2)
+    with pytest.raises(SomdstError, match=r"http://service.* cannot be reached \(lost\)"):
         api.start()
-    assert not client(httpx.ConnectError("refused"))[0].ready()
+    assert len(seen) == 3
+
+
+def test_a_service_that_is_not_there_is_an_error_at_once(pauses: list[float]) -> None:
+    with socket.socket() as unused:  # bound and not listening: whoever connects is refused
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with Client(url) as api, pytest.raises(ServiceError) as refused:
+            api.start()
+        with Client(url) as api:
+            assert not api.ready()
+    assert refused.value.status == 0
+    assert str(refused.value) == (
+        f"The service at {url} cannot be reached ([Errno 111] Connection refused): start it with `somdst serve`, or "
+        "check the address."
+    )
+    assert pauses == []
+
+
+def test_a_service_that_restarts_is_waited_for(pauses: list[float]) -> None:
+    made, gone = httpx.Response(201, json=MADE), httpx.ConnectError("refused")
+    api, seen = client(made, gone, gone, httpx.Response(201, json=MADE))
+    api.start()
+    assert api.start().id == ID
+    assert len(seen) == 4
+    assert len(pauses) == 2
 
 
 def test_what_was_refused_is_not_sent_again() -> None:

@@ -44,7 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
 
     monkeypatch.setenv("COLUMNS", "140")
     monkeypatch.setattr(Tracker, "from_pretrained", classmethod(open_rules))
-    monkeypatch.setattr("somdst.bulk.annotating.Pretrained.identity", "rules")
+    monkeypatch.setattr("somdst.bulk.annotating.Pretrained.identity", {"model": "rules"})
 
     def command(*arguments: object, stdin: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["somdst", *map(str, arguments)])

@@ -6,7 +6,7 @@ Does not start processes (`local.py`) or use other machines (`on_ray.py`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,11 +23,11 @@ BATCH = 32
 
 
 class Opener(Protocol):
-    """Opens the same tracker in any process of any machine, so it must be picklable."""
+    """Opens the same tracker in any process on any machine, so it must be picklable."""
 
     @property
-    def identity(self) -> str:
-        """Text that differs where the annotations would: work is only resumed under the same."""
+    def identity(self) -> Mapping[str, str]:
+        """Everything that decides the annotations, by name. Work is resumed only where all of it is the same."""
         ...
 
     def __call__(self, *, threads: int | None = None) -> Tracker: ...
@@ -35,7 +35,7 @@ class Opener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pretrained:
-    """Opens a model's folder, or a shipped model by its name."""
+    """Opens a model by its folder or its name."""
 
     model: str = "default"
     schema: str | None = None
@@ -43,16 +43,23 @@ class Pretrained:
     precision: str = "int8"
 
     @property
-    def identity(self) -> str:
-        from somdst.model.folder import ModelFolder
+    def identity(self) -> Mapping[str, str]:
+        from somdst.model.folder import PRECISIONS, ModelFolder
 
+        if self.precision not in PRECISIONS:
+            raise InputError(f'There is no precision "{self.precision}": choose {" or ".join(PRECISIONS)}.')
         folder = ModelFolder.open(self.model).path
         files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())]
         try:
             schema = Path(self.schema).read_text(encoding="utf-8") if self.schema else None
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"Cannot read the schema {self.schema}: {error}.") from error
-        return json.dumps([str(folder.resolve()), files, schema, self.threshold, self.precision])
+        return {
+            "model": json.dumps([str(folder.resolve()), files]),
+            "schema": json.dumps(schema),
+            "threshold": json.dumps(self.threshold),
+            "precision": self.precision,
+        }
 
     def __call__(self, *, threads: int | None = None) -> Tracker:
         return Tracker.from_pretrained(
@@ -68,7 +75,7 @@ class Annotated:
     results: tuple[Result, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The project's JSON line, with the predicted state in the place of a label, and what each turn did."""
+        """The project's JSON line, with the predicted state in place of the label, and what each turn did."""
         turns = [
             {
                 **turn_to_json(turn),
@@ -100,7 +107,7 @@ def annotate(
     batch: int = BATCH,
     progress: Callable[[int], None] = lambda turns: None,
 ) -> list[Annotated]:
-    """Track every dialogue from its start; `progress` hears of every batch how many turns it had."""
+    """Track every dialogue from its start. `progress` gets the number of turns of every batch."""
     results: list[list[Result]] = [[] for _ in dialogues]
     for places in rolling_batches([len(dialogue.turns) for dialogue in dialogues], batch=batch):
         steps = [

@@ -1,17 +1,17 @@
-"""Annotating on all cores of this machine, with the order kept: in this process, and from five cores up in several
-worker processes, each with its own predictor.
+"""Annotating on all cores of this machine, in the order of the input.
 
-A predictor uses a few cores by itself, and to start processes takes longer than a small file; but what Python does of
-the work is done by one core a process.
+A predictor keeps a few cores busy by itself, and for a small file starting processes costs more than it saves. So up to
+four cores everything runs in this process; with more cores, in several worker processes with a predictor each.
 
-Dialogues go to the workers in chunks, and at most two chunks a worker are on their way, so that memory stays flat
-however long the input is.
+Dialogues go to the workers in chunks. At most two chunks per worker are on their way, so memory stays flat however long
+the input is.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -27,8 +27,8 @@ from somdst.memory.dialogue import Dialogue
 from somdst.model.runtime import cores
 from somdst.tracking.tracker import Tracker
 
-CORES_A_WORKER = 4
-"""So many a predictor keeps busy before what Python does holds them up."""
+CORES_PER_WORKER = 4
+"""A predictor with more cores than this mostly waits for its one Python thread."""
 
 Progress = Callable[[int], None]
 Lines = list[str]
@@ -42,8 +42,8 @@ def annotate_all(
     batch: int = BATCH,
     progress: Progress = lambda turns: None,
 ) -> Generator[Lines, None, None]:
-    """Annotated dialogues as JSON lines, in the order of the input, some at a time."""
-    workers = workers or -(-cores() // CORES_A_WORKER)
+    """Annotated dialogues as JSON lines, in the order of the input, a chunk at a time."""
+    workers = workers or -(-cores() // CORES_PER_WORKER)
     chunks = _chunks(dialogues, 2 * batch)
     if workers > 1:
         yield from _in_processes(opener, chunks, workers=workers, batch=batch, progress=progress)
@@ -81,15 +81,15 @@ def _in_processes(
                     waiting.append(pool.submit(_work, chunk))
         except BrokenProcessPool as error:
             raise ModelError(
-                "A worker process ended before its time, perhaps for lack of memory: run the command again to go on "
-                "from here, with fewer `--workers`."
+                "A worker process was killed, perhaps for lack of memory: run the command again with fewer `--workers` "
+                "to go on from here."
             ) from error
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def _first(waiting: deque[Future[Lines]], counter: Any, progress: Progress) -> Lines:
-    """The result of the oldest chunk; what all workers have done meanwhile is told to `progress`."""
+    """The result of the oldest chunk. Meanwhile `progress` gets what all workers have done."""
     done = False
     while not done:
         done = bool(wait([waiting[0]], timeout=0.2).done)
@@ -108,15 +108,16 @@ _failure: Exception | None = None
 
 def _begin(opener: Opener, threads: int, batch: int, counter: Any) -> None:
     global _worker, _failure
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent ends the workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         _worker = opener(threads=threads), batch, counter
-    except Exception as error:  # told by the first chunk: an initialiser that raises breaks the pool without a word
+    except Exception as error:  # the first chunk raises it: an initialiser that raises breaks the pool without a reason
         _failure = error
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+    """Without this, a worker whose parent was killed would wait for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait_for([parent.sentinel])

@@ -1,8 +1,8 @@
-"""Annotating on many machines: the same work on Ray Data, one predictor an actor (extra `ray`).
+"""Annotating on many machines: the same work on Ray Data, one predictor per actor (extra `ray`).
 
 Reads JSON lines or Parquet, from a file, a folder or an address such as s3://bucket/in. A target that ends in .jsonl or
-.parquet is one file, in the order of the input, written here; any other is a folder of Parquet files that the workers
-write themselves. In Parquet a row is a dialogue; `id` and `turns` (a list of structs, or its JSON text) are read.
+.parquet is one file, in the order of the input, written by this process. Any other target is a folder of Parquet files
+that the workers write. A Parquet row is a dialogue; `id` and `turns` (a list of structs, or its JSON text) are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from somdst.bulk.annotating import BATCH, Annotated, Opener, annotate, check_dialogue
-from somdst.bulk.resumable import Checked, Listener, Summary, check_file, to_bytes
+from somdst.bulk.resumable import Checked, Listener, Plan, Summary, check_file, to_bytes
 from somdst.corpora.jsonlines import dialogue_from_json
 from somdst.corpora.reading import parse_json
 from somdst.errors import CorpusError, InputError, ModelError
@@ -44,7 +44,7 @@ def annotate_on_ray(
     as_file = target.endswith((".jsonl", ".parquet"))
     _check_target(target, force=force)
     checked = _check_source(source, keep_going=keep_going)
-    listener.start(checked, 0, 0)
+    listener.start(Plan(checked))
     began = perf_counter()
     with _ray(address, workers) as ray:
         rows = _rows(ray, source).repartition(target_num_rows_per_block=2 * batch)
@@ -69,7 +69,7 @@ def annotate_on_ray(
 
 
 class Annotator:
-    """What an actor runs: opens its predictor once, then annotates block after block."""
+    """Runs in an actor: opens its predictor once, then annotates block after block."""
 
     def __init__(self, opener: Opener, source: str, batch: int, as_lines: bool) -> None:
         self.tracker = opener(threads=1)
@@ -126,7 +126,7 @@ def _check_target(target: str, *, force: bool) -> None:
 
 
 def _check_source(source: str, *, keep_going: bool) -> Checked:
-    """A local file of JSON lines is checked whole before any work, as on one machine; others are as they are read."""
+    """A local file of JSON lines is checked before any work is done. Anything else is checked while it is read."""
     path = Path(source)
     if "://" not in source and not path.exists():
         raise CorpusError(f"There is no file or folder {source}.")
@@ -157,11 +157,11 @@ def _holds_parquet(source: str) -> bool:
 
 
 Counts = tuple[int, int, list[str]]
-"""Of a block: good dialogues, their turns, and what is wrong with the others."""
+"""For a block: good dialogues, their turns, and what is wrong with the others."""
 
 
 def _to_file(rows: Any, target: Path) -> Generator[Counts, None, None]:
-    """One file, in the order of the input, which is there when all of it is written."""
+    """One file, in the order of the input. It appears when all of it is written."""
     import pyarrow.parquet as pq
 
     as_lines = target.suffix == ".jsonl"
@@ -180,7 +180,7 @@ def _to_file(rows: Any, target: Path) -> Generator[Counts, None, None]:
 
 
 def _to_folder(ray: Any, rows: Any, target: str) -> Generator[Counts, None, None]:
-    """Parquet files, written by the workers; a bad row is kept with its `error`."""
+    """Parquet files that the workers write. A bad row is kept with its `error`."""
     try:
         rows.write_parquet(target)
         for block in ray.data.read_parquet(target).iter_batches(batch_size=None, batch_format="pyarrow"):
@@ -188,7 +188,7 @@ def _to_folder(ray: Any, rows: Any, target: str) -> Generator[Counts, None, None
             yield good.num_rows, _count_turns(good), block.column("error").drop_null().to_pylist()
     except BaseException:
         if "://" not in target:
-            shutil.rmtree(target, ignore_errors=True)  # it was not there before, so all in it is half of something
+            shutil.rmtree(target, ignore_errors=True)  # it did not exist before, so everything in it is incomplete
         raise
 
 
@@ -231,7 +231,7 @@ def parquet_schema() -> pa.Schema:
 
 @contextmanager
 def _ray(address: str | None, workers: int) -> Iterator[Any]:
-    """A running Ray: the one that runs already, the cluster at `address`, or one on this machine for the while."""
+    """A running Ray: the one already started, the cluster at `address`, or a new one on this machine."""
     try:
         import ray
         from ray.exceptions import RayError
@@ -257,7 +257,7 @@ def _ray(address: str | None, workers: int) -> Iterator[Any]:
 
 @contextmanager
 def _quiet(ray: Any) -> Iterator[None]:
-    """Ray Data in order and without its own running commentary; afterwards as it was."""
+    """Ray Data in order and without its own output; restored afterwards."""
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.execution_options.preserve_order, context.enable_progress_bars, logger.level
     context.execution_options.preserve_order, context.enable_progress_bars = True, False

@@ -1,15 +1,16 @@
-"""Annotating a file of JSON lines into another: checked first, resumable, whole or not at all.
+"""Annotating a file of JSON lines into another: checked first, resumable, complete or not there.
 
-The input is read twice: once to find every bad line before any work is done, once to do the work. What is done goes
-to OUT.partial, which becomes OUT at the end; a run that was killed is continued after its last whole line, if input and
-tracker are still the same.
+The input is read twice: once to find every bad line before any work is done, once to do the work. Results go to
+OUT.partial, which becomes OUT at the end. A run that was stopped goes on after its last whole line, if the input and
+everything that decides the annotations are the same; OUT.partial.key says what they were.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -26,7 +27,7 @@ from somdst.memory.dialogue import Dialogue
 
 try:
     import fcntl
-except ImportError:  # not a Unix: then nobody is kept out
+except ImportError:  # not Unix: two runs could then write the same output
     fcntl = None  # type: ignore[assignment]
 
 
@@ -40,6 +41,20 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run is about to do."""
+
+    checked: Checked
+    resumed_dialogues: int = 0
+    """Dialogues that an earlier run annotated and that are kept."""
+    resumed_turns: int = 0
+    unusable_dialogues: int = 0
+    """Dialogues that an earlier run annotated in another way: they are annotated again."""
+    changed: tuple[str, ...] = ()
+    """What differs from that run, such as "threshold"."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What a run did."""
 
@@ -48,7 +63,7 @@ class Summary:
     turns: int
     skipped: int
     resumed_dialogues: int
-    """Of `dialogues`, how many an earlier run had done."""
+    """How many of `dialogues` an earlier run had done."""
     seconds: float
     turns_per_s: float
     """Of this run alone."""
@@ -59,11 +74,13 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who wants to hear what happens; the default is nobody."""
+    """Callbacks for what happens during a run; by default nothing is called."""
 
-    start: Callable[[Checked, int, int], None] = lambda checked, dialogues, turns: None
-    """What was found, and the dialogues and turns that an earlier run has done."""
+    start: Callable[[Plan], None] = lambda plan: None
     turns: Callable[[int], None] = lambda turns: None
+    """So many more turns were annotated."""
+    saved: Callable[[int], None] = lambda dialogues: None
+    """So many more dialogues are in OUT.partial."""
 
 
 def annotate_file(
@@ -84,16 +101,17 @@ def annotate_file(
     checked = check_file(source, keep_going=keep_going)
     partial = Partial(target.resolve(), key=_key(source, opener, keep_going=keep_going))
     began = perf_counter()
-    with partial.alone(), partial.open() as stream:
+    with partial.alone():
         check_target(target, force=force)  # again: another run may just have ended
-        ready = partial.lines
+        ready = partial.ready()
         turns_ready = sum(len(dialogue.turns) for dialogue in islice(good_dialogues(source), ready))
-        listener.start(checked, ready, turns_ready)
+        listener.start(Plan(checked, ready, turns_ready, *partial.unusable()))
         todo = islice(good_dialogues(source), ready, None)
         if ready < checked.dialogues:
             with closing(annotate_all(opener, todo, workers=workers, batch=batch, progress=listener.turns)) as chunks:
                 for lines in chunks:
-                    partial.write(stream, lines)
+                    partial.write(lines)
+                    listener.saved(len(lines))
         partial.finish()
     seconds = perf_counter() - began
     rate = (checked.turns - turns_ready) / seconds
@@ -111,11 +129,27 @@ def check_target(target: Path, *, force: bool) -> None:
 
 
 def _check_source(source: Path, target: Path) -> None:
-    ours = Partial(target.resolve(), key="")
+    ours = Partial(target.resolve(), key={})
     if source.resolve() in (ours.target, ours.path, ours.key_path):
         raise InputError(f"{source} would be overwritten while it is read: name another output.")
     if source.exists() and not source.is_file() and not source.is_dir():
         raise InputError(f"{source} can be read only once, and annotating reads its input twice: save it in a file.")
+    if (what := _not_lines(source)) is not None:
+        raise InputError(
+            f"{source} is {what}, and annotating reads JSON lines, one dialogue per line: write a corpus as JSON "
+            f"lines with `somdst data convert {source} dialogues.jsonl`, then annotate those."
+        )
+
+
+def _not_lines(source: Path) -> str | None:
+    """What this is, where it is clearly something other than text."""
+    if source.is_dir():
+        return "a folder"
+    if not source.is_file():
+        return None  # reading says why
+    with source.open("rb") as stream:
+        start = stream.read(4)
+    return {b"PK\x03\x04": "a zip archive", b"PAR1": "a Parquet file (which `--engine ray` reads)"}.get(start)
 
 
 def check_file(source: Path, *, keep_going: bool) -> Checked:
@@ -152,73 +186,112 @@ def _read(source: Path) -> Iterator[Dialogue | CorpusError]:
             yield error
 
 
-def _key(source: Path, opener: Opener, *, keep_going: bool) -> str:
+def _key(source: Path, opener: Opener, *, keep_going: bool) -> dict[str, str]:
+    """Everything that decides what is in OUT, by name."""
     with source.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return json.dumps([__version__, digest, opener.identity, keep_going])
+    return {"version of somdst": __version__, "input": digest, "--keep-going": str(keep_going), **opener.identity}
 
 
 class Partial:
     """The unfinished output: OUT.partial, and beside it what it was made from."""
 
-    def __init__(self, target: Path, *, key: str) -> None:
+    def __init__(self, target: Path, *, key: Mapping[str, str]) -> None:
         self.target = target
         self.path = target.with_name(f"{target.name}.partial")
         self.key_path = target.with_name(f"{target.name}.partial.key")
-        self.key = key
-        self.lines = 0
-        """Whole lines that an earlier run left."""
+        self.key = dict(key)
+        self._stream: IO[bytes] | None = None
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else writes this output meanwhile. The lock is the system's, and dies with its process."""
+        """Nobody else writes this output meanwhile. The lock belongs to the process and ends with it.
+
+        Nothing is changed before the first `write`: a run that fails earlier leaves everything as it was.
+        """
+        with self._locked():
+            try:
+                yield
+            finally:
+                if self._stream is not None:
+                    self._stream.close()
+                if self.key_path.exists() and not self.key_path.stat().st_size:
+                    self.key_path.unlink()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
         try:
             lock = self.key_path.open("a+b")
         except OSError as error:
-            raise InputError(f"Cannot write {self.key_path}: {error.strerror or error}.") from error
+            raise self._cannot_write(self.key_path, error) from error
         with lock:
             if fcntl is not None:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError as error:
-                    raise InputError(
-                        f"Another run is writing {self.target}: wait for it, or name another file."
-                    ) from error
+                    # The run that had the lock may have just ended and removed the file.
+                    same = self.key_path.exists() and os.path.samestat(os.fstat(lock.fileno()), self.key_path.stat())
+                except OSError:
+                    same = False
+                if not same:
+                    raise InputError(f"Another run is writing {self.target}: wait for it, or name another file.")
             yield
 
-    def open(self) -> IO[bytes]:
-        """The file, to write on after its last whole line; from its start where it was made from something else."""
-        try:
-            if self.key_path.read_text(encoding="utf-8") != self.key:
-                self.path.unlink(missing_ok=True)
-                self.key_path.write_text(self.key, encoding="utf-8")
-            stream = self.path.open("a+b")
-            self.lines, end = _whole_lines(stream)
-            stream.truncate(end)
-        except OSError as error:
-            raise InputError(f"Cannot write {self.path}: {error.strerror or error}.") from error
-        return stream
+    def ready(self) -> int:
+        """How many dialogues an earlier run of the same work left."""
+        return self._left() if self._old_key() == self.key else 0
 
-    def write(self, stream: IO[bytes], lines: list[str]) -> None:
+    def unusable(self) -> tuple[int, tuple[str, ...]]:
+        """How many dialogues an earlier run of other work left, and the names of what differs."""
+        old = self._old_key()
+        if old == self.key or not self._left():
+            return 0, ()
+        return self._left(), tuple(name for name in self.key if old.get(name) != self.key[name])
+
+    def write(self, lines: list[str]) -> None:
         try:
-            stream.write(to_bytes(lines))
-            stream.flush()
+            if self._stream is None:
+                self._stream = self._open()
+            self._stream.write(to_bytes(lines))
+            self._stream.flush()
         except OSError as error:
-            problem = error.strerror or error
-            raise InputError(
-                f"Cannot write {self.path}: {problem}. Run the command again to go on from here."
-            ) from error
+            raise self._cannot_write(self.path, error, " Run the command again to go on from here.") from error
 
     def finish(self) -> None:
         try:
             self.path.replace(self.target)
             self.key_path.unlink()
         except OSError as error:
-            raise InputError(f"Cannot write {self.target}: {error.strerror or error}.") from error
+            raise self._cannot_write(self.target, error) from error
+
+    def _open(self) -> IO[bytes]:
+        """The file, positioned after its last whole line; empty where it was made from something else."""
+        if self._old_key() != self.key:
+            self.path.unlink(missing_ok=True)
+            self.key_path.write_text(json.dumps(self.key), encoding="utf-8")
+        stream = self.path.open("a+b")
+        stream.truncate(_whole_lines(stream)[1])
+        return stream
+
+    def _old_key(self) -> dict[str, str]:
+        try:
+            found = json.loads(self.key_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}  # somdst 0.1.0 wrote a list
+
+    def _left(self) -> int:
+        try:
+            with self.path.open("rb") as stream:
+                return _whole_lines(stream)[0]
+        except OSError:
+            return 0
+
+    def _cannot_write(self, path: Path, error: OSError, advice: str = "") -> InputError:
+        return InputError(f"Cannot write {path}: {error.strerror or error}.{advice}")
 
 
 def to_bytes(lines: list[str]) -> bytes:
-    """Half a character, which UTF-8 cannot write, becomes JSON's own escape for it."""
+    """Lines as UTF-8. Half a surrogate pair, which UTF-8 cannot encode, becomes its JSON escape."""
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
 
 

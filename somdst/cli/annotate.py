@@ -12,7 +12,7 @@ from somdst.cli.output import notice, print_json
 from somdst.errors import InputError
 
 if TYPE_CHECKING:
-    from somdst.bulk.resumable import Checked, Summary
+    from somdst.bulk.resumable import Listener, Plan, Summary
 
 
 def annotate(
@@ -23,19 +23,19 @@ def annotate(
     threshold: Annotated[
         float,
         typer.Option(
-            "--threshold", min=0, max=1, help="Hold back writes less probable than this; nobody is there to answer."
+            "--threshold", min=0, max=1, help="Hold back writes less probable than this; nobody confirms them here."
         ),
     ] = 0.0,
     precision: shared.PrecisionOption = "int8",
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Name bad lines and skip them.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT where it is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
     workers: Annotated[
         int | None,
         typer.Option(
             "--workers",
             "-j",
             min=1,
-            help="Processes; by default one for every four cores, with Ray one a core.",
+            help="Processes; by default one per four cores, with Ray one per core.",
             show_default=False,
         ),
     ] = None,
@@ -47,9 +47,9 @@ def annotate(
     ] = None,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Track every dialogue of a file: states and changes out, in the same order.
+    """Track every dialogue of a file and write its states and changes, in the same order.
 
-    A run that was stopped goes on where it was when the same command is given again. A bad line is named before any
+    A run that was stopped goes on where it was when the same command is given again. A bad line is reported before any
     work is done, and nothing is written.
 
     Example: `somdst annotate dialogues.jsonl annotated.jsonl --keep-going`
@@ -57,21 +57,26 @@ def annotate(
     from somdst.bulk.annotating import Pretrained
 
     if address is not None and engine != "ray":
-        raise InputError("--address is the address of a Ray cluster: give --engine ray with it.")
+        raise InputError("--address is the address of a Ray cluster: give --engine ray too.")
     opener = Pretrained(model, str(schema) if schema else None, threshold, precision)
     options: dict[str, Any] = {"keep_going": keep_going, "force": force, "batch": batch}
     with _Bar() as bar:
         options["listener"] = bar.listener()
-        if engine == "ray":
-            from somdst.bulk.on_ray import annotate_on_ray
-            from somdst.model.runtime import cores
+        try:
+            if engine == "ray":
+                from somdst.bulk.on_ray import annotate_on_ray
+                from somdst.model.runtime import cores
 
-            options |= {"workers": workers or cores(), "address": address}
-            summary = annotate_on_ray(source, target, opener, **options)
-        else:
-            from somdst.bulk.resumable import annotate_file
+                options |= {"workers": workers or cores(), "address": address}
+                summary = annotate_on_ray(source, target, opener, **options)
+            else:
+                from somdst.bulk.resumable import annotate_file
 
-            summary = annotate_file(Path(source), Path(target), opener, workers=workers, **options)
+                summary = annotate_file(Path(source), Path(target), opener, workers=workers, **options)
+        except KeyboardInterrupt:
+            bar.close()
+            notice(f"somdst: {bar.stopped(target)}")
+            raise typer.Exit(130) from None
     _report(summary, as_json=as_json)
 
 
@@ -81,7 +86,7 @@ def _report(summary: Summary, *, as_json: bool) -> None:
         return
     skipped = f", {summary.skipped:,} bad lines skipped" if summary.skipped else ""
     what = f"{summary.dialogues:,} dialogues, {summary.turns:,} turns{skipped}"
-    notice(f"{what}: {summary.output} ({summary.turns_per_s:,.0f} turns a second)")
+    notice(f"{what}: {summary.output} ({summary.turns_per_s:,.0f} turns per second)")
 
 
 class _Bar:
@@ -102,35 +107,56 @@ class _Bar:
         )
         self.task = self.progress.add_task("annotating", total=None, rate="", visible=False)
         self.began = 0.0
-        self.done = 0
+        self.turns_done = self.dialogues = self.saved_dialogues = 0
 
     def __enter__(self) -> _Bar:
         return self  # it is drawn when the work starts: an error before that is one line and nothing else
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self.progress.live.is_started:
             self.progress.stop()
 
-    def listener(self) -> Any:
+    def listener(self) -> Listener:
         from somdst.bulk.resumable import Listener
 
-        return Listener(start=self.start, turns=self.turns)
+        return Listener(start=self.start, turns=self.turns, saved=self.saved)
 
-    def start(self, checked: Checked, dialogues: int, turns: int) -> None:
+    def start(self, plan: Plan) -> None:
         from time import perf_counter
 
-        for problem in checked.bad:
+        for problem in plan.checked.bad:
             notice(f"skipped: {problem}")
-        if dialogues:
-            notice(f"going on after {dialogues:,} dialogues of an earlier run")
+        if plan.resumed_dialogues:
+            notice(f"going on after {plan.resumed_dialogues:,} dialogues of an earlier run")
+        if plan.unusable_dialogues:
+            notice(
+                f"starting again: {plan.unusable_dialogues:,} dialogues of an earlier run cannot be used, because they "
+                f"were made with another {' and another '.join(plan.changed)}"
+            )
+        self.dialogues, self.saved_dialogues = plan.checked.dialogues, plan.resumed_dialogues
         self.began = perf_counter()
         if self.progress.console.is_terminal:
             self.progress.start()
-        self.progress.update(self.task, total=checked.turns or None, completed=turns, visible=True)
+        self.progress.update(self.task, total=plan.checked.turns or None, completed=plan.resumed_turns, visible=True)
 
     def turns(self, count: int) -> None:
         from time import perf_counter
 
-        self.done += count
-        rate = self.done / max(perf_counter() - self.began, 1e-6)
+        self.turns_done += count
+        rate = self.turns_done / max(perf_counter() - self.began, 1e-6)
         self.progress.update(self.task, advance=count, rate=f"{rate:,.0f} turns/s")
+
+    def saved(self, count: int) -> None:
+        self.saved_dialogues += count
+
+    def stopped(self, target: str) -> str:
+        """What to say when the user stops the run."""
+        if not self.saved_dialogues:
+            return "stopped before the first dialogues were saved: nothing was written"
+        return (
+            f"stopped with {self.saved_dialogues:,} of {self.dialogues:,} dialogues saved in {target}.partial: "
+            "give the same command again to go on from there"
+        )

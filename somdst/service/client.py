@@ -5,8 +5,9 @@
         answer = conversation.update(user="a cheap hotel in the north, please")
         answer.state, answer.changes
 
-Every write carries an idempotency key, so that it can be sent again where the service was too busy (503) or the answer
-got lost, and is still done once. Nothing is kept here: a `RemoteConversation` is an address.
+Every write carries an idempotency key, so it can be sent again after a 503 or a lost answer and is still done once. A
+service that was never reached is an error at once; one that was reached before may be restarting, and is waited for.
+Nothing is kept here: a `RemoteConversation` is an address.
 """
 
 from __future__ import annotations
@@ -31,21 +32,22 @@ from somdst.tracking.records import Change, Entry, Pending, Refused
 
 By = Literal["person", "api"]
 MAX_PAUSE = 5.0
+CONNECT_TIMEOUT = 5.0
 
 
 class ServiceError(SomdstError):
-    """The service refused, with its sentence and the HTTP status; status 0: it could not be reached."""
+    """The service's own sentence with the HTTP status; status 0 where the service could not be reached."""
 
     def __init__(self, sentence: str, *, status: int, version: int | None = None) -> None:
         super().__init__(sentence)
         self.status = status
         self.version = version
-        """For a conflict (409) the version that the conversation has."""
+        """For a conflict (409), the version that the conversation has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a write led to: the conversation after it, and the entry that was added to its log."""
+    """The answer to a write: the conversation after it, and the entry that was added to its log."""
 
     id: str
     version: int
@@ -122,10 +124,13 @@ class Client:
         retries: int = 8,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`retries`: how often a request is sent again after a 503 or a lost connection."""
+        """`timeout`: seconds to wait for an answer. `retries`: how often a request is sent again after a 503 or a lost
+        connection."""
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        self._http = httpx.Client(base_url=base_url, headers=headers, timeout=timeout, transport=transport)
+        patience = httpx.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT))
+        self._http = httpx.Client(base_url=base_url, headers=headers, timeout=patience, transport=transport)
         self._retries = retries
+        self._reached = False
 
     def __enter__(self) -> Self:
         return self
@@ -155,7 +160,7 @@ class Client:
             query["cursor"] = page["next"]
 
     def erase_subject(self, subject: str) -> int:
-        """Erase all conversations of a subject for good; how many there were."""
+        """Erase all conversations of a subject for good. Returns how many there were."""
         return int(self.send("DELETE", f"/v1/subjects/{quote(subject, safe='')}")["erased"])
 
     def track(self, turns: Sequence[Turn], *, state: State | None = None) -> list[TrackedTurn]:
@@ -208,7 +213,7 @@ class Client:
     def send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """Any route, with retries; the JSON that it answers, empty where it answers nothing."""
+        """Call any route, with retries. Returns the JSON of the answer, empty where the answer is."""
         response = self._send(method, path, body, query=query)
         data: dict[str, Any] = response.json() if response.content else {}
         return data
@@ -223,23 +228,27 @@ class Client:
             try:
                 response = self._http.request(method, path, json=body, params=query, headers=headers)
             except httpx.TransportError as error:
-                if last:
+                sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                if last or (not sent and not self._reached):
                     raise self._unreachable(error) from error
-                lost = True
+                lost = lost or sent
                 time.sleep(_pause(attempt))
                 continue
+            self._reached = True
             if response.status_code == 503 and not last:
                 time.sleep(_pause(attempt, response.headers.get("retry-after")))
                 continue
             if method == "DELETE" and response.status_code == 404 and lost:
-                return httpx.Response(204)  # the first attempt did it, and only its answer was lost
+                return httpx.Response(204)  # the first attempt did it; only its answer was lost
             return _checked(response)
         raise AssertionError("unreachable")
 
     def _unreachable(self, error: Exception) -> ServiceError:
-        reason = type(error).__name__
-        sentence = f"The service at {self._http.base_url} cannot be reached ({reason}): is it running?"
-        return ServiceError(sentence, status=0)
+        reason = " ".join(str(error).split()) or type(error).__name__
+        sentence = (
+            f"The service at {self._http.base_url} cannot be reached ({reason}): start it with `somdst serve`, or "
+        )
+        return ServiceError(sentence + "check the address.", status=0)
 
 
 class RemoteConversation:
@@ -258,7 +267,7 @@ class RemoteConversation:
     def correct(
         self, slot: str, value: Value | None, *, pin: bool = False, source: By = "api", version: int | None = None
     ) -> Answer:
-        """Write a value by hand, None deleting."""
+        """Write a value by hand; None deletes."""
         values = {slot: None if value is None else value_to_json(value)}
         return self._write("corrections", {"values": values, "pin": pin, "source": source, "version": version})
 
@@ -269,11 +278,11 @@ class RemoteConversation:
         return self._write("unpin", {"slots": slots, "source": source, "version": version})
 
     def confirm(self, *slots: str, source: By = "api", version: int | None = None) -> Answer:
-        """Make the pending writes of these slots; of all, where none is named."""
+        """Make the pending writes of these slots; of all if none is named."""
         return self._write("confirm", {"slots": slots, "source": source, "version": version})
 
     def reject(self, *slots: str, source: By = "api", version: int | None = None) -> Answer:
-        """Drop the pending writes of these slots; of all, where none is named."""
+        """Drop the pending writes of these slots; of all if none is named."""
         return self._write("reject", {"slots": slots, "source": source, "version": version})
 
     def undo(self, *, source: By = "api", version: int | None = None) -> Answer:
@@ -307,7 +316,7 @@ class RemoteConversation:
 
 
 def _pause(attempt: int, retry_after: str | None = None) -> float:
-    if retry_after is not None and retry_after.isdigit():
+    if retry_after is not None and retry_after.isdecimal():
         return min(float(retry_after), MAX_PAUSE)
     return float(min(0.1 * 2**attempt, MAX_PAUSE))
 
