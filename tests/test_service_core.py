@@ -21,6 +21,7 @@ from somdst.service.core import Service, Written
 from somdst.store import Store, Write
 from somdst.tracking import edits
 from somdst.tracking.records import Entry, Snapshot
+from somdst.tracking.step import Result
 from somdst.tracking.tracker import Tracker
 
 NORTH = Turn("", "hotel area north")
@@ -158,7 +159,8 @@ def another_process(path: Path, id: str, *, times: int) -> Callable[[Snapshot], 
         nonlocal left
         if left:
             left -= 1
-            other.append(Write("a", id, edits.correct(snapshot, {"hotel-name": f"place {left}"}), snapshot))
+            entry = edits.correct(snapshot, {"hotel-name": f"place {left}"})
+            other.append(Write("a", id, Result.of(snapshot, entry)))
         return edits.correct(snapshot, {"hotel-area": "north"})
 
     return make
