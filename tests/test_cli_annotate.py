@@ -53,7 +53,9 @@ def test_ctrl_c_says_how_far_it_got_and_how_to_go_on(run: Run) -> None:
     )
     code, said = run("in.jsonl", "out.jsonl")
     assert code == 0
-    assert said.startswith("going on after 12 dialogues of an earlier run\n21 dialogues, 21 turns: out.jsonl")
+    assert said.startswith(
+        "somdst: going on after 12 dialogues of an earlier run\nsomdst: 21 dialogues, 21 turns: out.jsonl"
+    )
 
 
 def test_ctrl_c_before_anything_is_saved(run: Run, tmp_path: Path) -> None:
@@ -68,7 +70,7 @@ def test_another_threshold_says_that_it_starts_again(run: Run) -> None:
     code, said = run("in.jsonl", "out.jsonl", "--threshold", 0.9)
     assert code == 0
     assert said.startswith(
-        "starting again: 12 dialogues of an earlier run cannot be used, because they were made with another threshold\n"
+        "somdst: starting again: 12 dialogues of an earlier run cannot be used, because of another threshold\n"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from somdst.cli import options as shared
-from somdst.cli.output import notice, print_json
+from somdst.cli.output import counted, notice, print_json
 from somdst.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def annotate(
                 summary = annotate_file(Path(source), Path(target), opener, workers=workers, **options)
         except KeyboardInterrupt:
             bar.close()
-            notice(f"somdst: {bar.stopped(target)}")
+            notice(bar.stopped(target))
             raise typer.Exit(130) from None
     _report(summary, as_json=as_json)
 
@@ -84,8 +84,8 @@ def _report(summary: Summary, *, as_json: bool) -> None:
     if as_json:
         print_json(summary.to_json())
         return
-    skipped = f", {summary.skipped:,} bad lines skipped" if summary.skipped else ""
-    what = f"{summary.dialogues:,} dialogues, {summary.turns:,} turns{skipped}"
+    skipped = f", {counted(summary.skipped, 'bad line')} skipped" if summary.skipped else ""
+    what = f"{counted(summary.dialogues, 'dialogue')}, {counted(summary.turns, 'turn')}{skipped}"
     notice(f"{what}: {summary.output} ({summary.turns_per_s:,.0f} turns per second)")
 
 
@@ -130,11 +130,11 @@ class _Bar:
         for problem in plan.checked.bad:
             notice(f"skipped: {problem}")
         if plan.resumed_dialogues:
-            notice(f"going on after {plan.resumed_dialogues:,} dialogues of an earlier run")
+            notice(f"going on after {counted(plan.resumed_dialogues, 'dialogue')} of an earlier run")
         if plan.unusable_dialogues:
             notice(
-                f"starting again: {plan.unusable_dialogues:,} dialogues of an earlier run cannot be used, because they "
-                f"were made with another {' and another '.join(plan.changed)}"
+                f"starting again: {counted(plan.unusable_dialogues, 'dialogue')} of an earlier run cannot be used, "
+                f"because of another {' and another '.join(plan.changed)}"
             )
         self.dialogues, self.saved_dialogues = plan.checked.dialogues, plan.resumed_dialogues
         self.began = perf_counter()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from somdst.cli.output import counted, notice
 from somdst.errors import InputError
 
 if TYPE_CHECKING:
@@ -102,15 +103,13 @@ def _named(entry: str) -> tuple[str, str]:
 
 def _announce(settings: Settings, host: str, port: int, *, insecure: bool) -> None:
     shown = f"[{host}]" if ":" in host else host
-    typer.echo(
-        f"somdst: http://{shown}:{port} (Ctrl-C stops it), conversations in {_shown(settings.database)}", err=True
-    )
+    notice(f"http://{shown}:{port} (Ctrl-C stops it), conversations in {_shown(settings.database)}")
     if settings.keys is not None:
-        typer.echo(f"somdst: {len(settings.keys)} API key(s); each tenant sees its own conversations only", err=True)
+        notice(f"{counted(len(settings.keys), 'API key')}; each tenant sees its own conversations only")
     elif insecure:
-        typer.echo("somdst: no API keys: anybody who reaches this address can read and write everything", err=True)
+        notice("no API keys: anybody who reaches this address can read and write everything")
     else:
-        typer.echo("somdst: no API keys: it listens on loopback only (see --keys)", err=True)
+        notice("no API keys: it listens on loopback only (see --keys)")
 
 
 def _shown(database: str) -> str:
