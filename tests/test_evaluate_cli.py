@@ -173,3 +173,19 @@ def test_of_a_corpus_with_parts_dev_is_measured(corpus: Path, tmp_path: Path, mo
     assert data["dialogues"] == 2 and data["corpus"].endswith("(dev)")
     assert "measuring on dev" in said[-1]
     assert json.loads(somdst("evaluate", "bad", tmp_path / "parts", "--split", "train", "--json"))["dialogues"] == 4
+
+
+def test_a_schema_of_ones_own(corpus: Path, tmp_path: Path) -> None:
+    """Closed lists change what is written, and slots that the schema leaves out are not counted."""
+    schema = tmp_path / "schema.yaml"
+    schema.write_text("domains:\n  hotel:\n    area: [north, centre]\n")
+    data = json.loads(somdst("evaluate", "bad", corpus, "--schema", schema, "--json"))
+    assert [row["slot"] for row in data["slots"]] == ["hotel-area"]
+    errors = json.loads(somdst("analyze", "bad", corpus, "--schema", schema, "--json", "--timed-turns", 5))
+    assert errors["joint_goal_accuracy"] == data["joint_goal_accuracy"] and errors["efficiency"]["slots"] == 1
+    out = tmp_path / "out"
+    somdst("report", "bad", corpus, "--out", out, "--schema", schema, "--no-perturb", "--timed-turns", 5)
+    assert json.loads((out / "report.json").read_text())["joint_goal_accuracy"] == data["joint_goal_accuracy"]
+    schema.write_text("domains:\n  hotel: [aera]\n")
+    with pytest.raises(SomdstError, match="hotel-aera"):
+        somdst("evaluate", "bad", corpus, "--schema", schema)

@@ -10,6 +10,7 @@ from somdst.evaluate.metrics import joint_goal_accuracy
 from somdst.evaluate.run import ORACLES, Oracles, parse_oracles, run
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import OPERATION_SETS, Operation
+from somdst.memory.schema import Schema
 from somdst.memory.state import State
 from somdst.model.prediction import Prediction, SlotPrediction
 from somdst.tracking.tracker import Tracker
@@ -111,15 +112,38 @@ def test_what_cannot_be_measured_is_refused() -> None:
         run(NoisyPredictor([]), [], batch_size=0)
 
 
+CLOSED = Schema.from_json(
+    {
+        "domains": {"hotel": {"area": ["north", "centre"], "name": None, "stars": ["3", "4"]}},
+    }
+)
+"""A user's own schema: no train, and closed lists that hold neither "south" nor "garbled"."""
+
+
+@pytest.mark.parametrize("schema", [None, CLOSED], ids=["the model's schema", "closed lists and fewer slots"])
 @pytest.mark.parametrize("threshold", [0.0, 0.5, 0.9])
-def test_a_threshold_does_what_a_tracker_does(threshold: float) -> None:
+def test_evaluation_gets_the_states_that_a_tracker_gets(threshold: float, schema: Schema | None) -> None:
     noisy = NoisyPredictor(DIALOGUES, noise=0.3)
-    tracker = Tracker(noisy, threshold=threshold)
-    held = 0
-    for done in run(noisy, DIALOGUES, threshold=threshold):
+    tracker = Tracker(noisy, threshold=threshold, schema=schema)
+    held = refused = 0
+    for done in run(noisy, DIALOGUES, threshold=threshold, schema=schema):
         conversation = tracker.start()
         for turn in done.turns:
             result = conversation.update(turn.turn.user, turn.turn.system)
             held += len(result.entry.held)
+            refused += len(result.refused)
             assert result.state == turn.predicted
+            assert set(turn.gold) <= set(tracker.schema)
     assert (held > 0) == (threshold > 0.5)
+    assert (refused > 0) == (schema is not None)
+
+
+def test_a_closed_list_is_part_of_what_is_measured() -> None:
+    dialogue = Dialogue("D", (Turn("", "hi", State({"hotel-area": "centre"})),))
+
+    class American(NoisyPredictor):
+        def predict(self, inputs, *, operations=None):  # type: ignore[no-untyped-def]
+            return [Prediction({"hotel-area": SlotPrediction(Operation.UPDATE, 0.9, "center")}) for _ in inputs]
+
+    assert joint_goal_accuracy(run(American([dialogue]), [dialogue])) == 0.0
+    assert joint_goal_accuracy(run(American([dialogue]), [dialogue], schema=CLOSED)) == 100.0

@@ -37,7 +37,7 @@ def open_trial(model: str, corpus: str, **chosen: Any) -> Trial:
     if opened.outside:
         named = [f"{slot} ({counted(turns, 'turn')})" for slot, turns in opened.outside.items()]
         more = " ..." if len(named) > 5 else ""
-        notice(f"not counted, because the model does not track it: {', '.join(named[:5])}{more}")
+        notice(f"not counted, because it is not tracked: {', '.join(named[:5])}{more}")
     return opened
 
 
@@ -45,6 +45,7 @@ def evaluate(
     model: options.ModelArgument,
     corpus: options.CorpusArgument,
     split: options.SplitOption = None,
+    schema: options.SchemaOption = None,
     oracle: Annotated[
         str, typer.Option("--oracle", help="Put the truth in place of: state, operations, values; with commas.")
     ] = "",
@@ -64,7 +65,7 @@ def evaluate(
             "--threshold",
             min=0,
             max=1,
-            help="Do not make writes less probable than this, as a tracker does that holds them back.",
+            help="Hold back writes less probable than this, as `somdst track` does; nobody answers.",
         ),
     ] = 0.0,
     engine: options.EngineOption = "auto",
@@ -88,14 +89,14 @@ def evaluate(
     from somdst.evaluate.run import parse_oracles, run
 
     oracles, kinds = parse_oracles(oracle), parse_perturbations(perturb)
-    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
-    predictor = trial.predictor
-    given: dict[str, Any] = {"oracle": oracles, "threshold": threshold, "batch_size": batch_size}
+    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision, schema=schema)
+    predictor, slots = trial.predictor, trial.schema
+    given: dict[str, Any] = {"schema": slots, "oracle": oracles, "threshold": threshold, "batch_size": batch_size}
     start = time.perf_counter()
     with Bar("as typed" if kinds else "evaluating", trial.turns) as bar:
         runs = run(predictor, trial.dialogues, **given, progress=bar.advance)
     seconds = time.perf_counter() - start
-    metrics = measure(runs, schema=predictor.schema, operation_set=predictor.operation_set)
+    metrics = measure(runs, schema=slots, operation_set=predictor.operation_set)
     if save is not None:
         _save(save, trial, runs, oracles, threshold)
     perturbed = _perturbed(trial, kinds, seed=seed, **given)
@@ -130,7 +131,7 @@ def _save(path: Path, trial: Trial, runs: list[DialogueRun], oracles: Oracles, t
     saved = Saved(
         model=predictor.model_id,
         corpus=trial.corpus,
-        schema=predictor.schema,
+        schema=trial.schema,
         operation_set=predictor.operation_set,
         runs=tuple(runs),
         oracle=tuple(sorted(oracles)),
@@ -143,7 +144,7 @@ def _save(path: Path, trial: Trial, runs: list[DialogueRun], oracles: Oracles, t
 def _print_metrics(trial: Trial, metrics: Metrics, perturbed: list[Perturbed], *, as_published: bool) -> None:
     from somdst.evaluate import paper_tables
 
-    paper = as_published and paper_tables.measured_as_in_paper(trial.predictor.schema, metrics)
+    paper = as_published and paper_tables.measured_as_in_paper(trial.schema, metrics)
     tables = [
         paper_tables.summary(metrics, name=trial.predictor.model_id),
         paper_tables.domains(metrics, paper=paper),
@@ -157,6 +158,7 @@ def analyze(
     model: options.ModelArgument,
     corpus: options.CorpusArgument,
     split: options.SplitOption = None,
+    schema: options.SchemaOption = None,
     engine: options.EngineOption = "auto",
     precision: options.PrecisionOption = "int8",
     limit: options.LimitOption = None,
@@ -170,12 +172,12 @@ def analyze(
     """
     from somdst.evaluate import paper_tables
 
-    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
+    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision, schema=schema)
     done = _analyse(trial, batch_size=batch_size, timed_turns=timed_turns)
     if as_json:
         print_json({"model": trial.predictor.model_id, "corpus": trial.corpus} | done.to_json())
         return
-    paper = paper_tables.measured_as_in_paper(trial.predictor.schema, done.metrics)
+    paper = paper_tables.measured_as_in_paper(trial.schema, done.metrics)
     tables = [
         paper_tables.summary(done.metrics, name=trial.predictor.model_id),
         paper_tables.error_analysis(done.errors, paper=paper),
@@ -195,7 +197,12 @@ def _analyse(trial: Trial, *, batch_size: int, timed_turns: int) -> Analysis:
 
     with Bar("analysing", cost(trial.turns, timed_turns=timed_turns)) as bar:
         return analyse(
-            trial.predictor, trial.dialogues, batch_size=batch_size, timed_turns=timed_turns, progress=bar.advance
+            trial.predictor,
+            trial.dialogues,
+            schema=trial.schema,
+            batch_size=batch_size,
+            timed_turns=timed_turns,
+            progress=bar.advance,
         )
 
 
@@ -204,6 +211,7 @@ def report(
     corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Option("--out", help="The folder to write to; made if it does not exist.")],
     split: options.SplitOption = None,
+    schema: options.SchemaOption = None,
     run: Annotated[
         Path | None,
         typer.Option("--run", help="The training run's folder, for the learning curve.", show_default=False),
@@ -225,15 +233,17 @@ def report(
     from somdst.evaluate.pictures import find_metrics, read_learning_curve
     from somdst.evaluate.report import Report, write_report
 
-    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
+    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision, schema=schema)
     analysis = _analyse(trial, batch_size=batch_size, timed_turns=timed_turns)
     curve = find_metrics(run or model)
     written = Report(
         model=trial.predictor.model_id,
         corpus=trial.corpus,
-        paper=measured_as_in_paper(trial.predictor.schema, analysis.metrics),
+        paper=measured_as_in_paper(trial.schema, analysis.metrics),
         analysis=analysis,
-        perturbed=tuple(_perturbed(trial, PERTURBATIONS if perturb else (), batch_size=batch_size)),
+        perturbed=tuple(
+            _perturbed(trial, PERTURBATIONS if perturb else (), schema=trial.schema, batch_size=batch_size)
+        ),
         curve=read_learning_curve(curve) if curve else None,
     )
     paths = write_report(written, out)

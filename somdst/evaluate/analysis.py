@@ -17,6 +17,7 @@ from somdst.evaluate.error_analysis import COMBINATIONS, ErrorAnalysis, analyse_
 from somdst.evaluate.metrics import Metrics, measure
 from somdst.evaluate.run import DialogueRun, Oracles, run
 from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Schema
 from somdst.model.prediction import Predictor
 
 
@@ -48,18 +49,24 @@ def analyse(
     predictor: Predictor,
     dialogues: Sequence[Dialogue],
     *,
+    schema: Schema | None = None,
     batch_size: int = 64,
     timed_turns: int = 100,
     progress: Callable[[int], None] | None = None,
 ) -> Analysis:
     """Run every oracle and every regime."""
+    slots = schema or predictor.schema
     start = time.perf_counter()
-    runs = run(predictor, dialogues, batch_size=batch_size, progress=progress)
+    runs = run(predictor, dialogues, schema=slots, batch_size=batch_size, progress=progress)
     seconds = time.perf_counter() - start
-    metrics = measure(runs, schema=predictor.schema, operation_set=predictor.operation_set)
-    errors = analyse_errors(predictor, dialogues, predicted=runs, batch_size=batch_size, progress=progress)
+    metrics = measure(runs, schema=slots, operation_set=predictor.operation_set)
+    errors = analyse_errors(
+        predictor, dialogues, schema=slots, predicted=runs, batch_size=batch_size, progress=progress
+    )
     generate = metrics.slots_to_generate
-    efficiency = measure_efficiency(predictor, runs, to_generate=generate, turns=timed_turns, progress=progress)
+    efficiency = measure_efficiency(
+        predictor, runs, schema=slots, to_generate=generate, turns=timed_turns, progress=progress
+    )
     return Analysis(
         metrics=metrics,
         errors=errors,
@@ -86,6 +93,7 @@ def measure_perturbed(
     dialogues: Sequence[Dialogue],
     kind: Perturbation,
     *,
+    schema: Schema | None = None,
     seed: int = 0,
     oracle: Oracles = frozenset(),
     threshold: float = 0.0,
@@ -93,8 +101,17 @@ def measure_perturbed(
     progress: Callable[[int], None] | None = None,
 ) -> Perturbed:
     changed = perturb_all(dialogues, kind, seed=seed)
-    runs = run(predictor, changed, oracle=oracle, threshold=threshold, batch_size=batch_size, progress=progress)
-    metrics = measure(runs, schema=predictor.schema, operation_set=predictor.operation_set)
+    slots = schema or predictor.schema
+    runs = run(
+        predictor,
+        changed,
+        schema=slots,
+        oracle=oracle,
+        threshold=threshold,
+        batch_size=batch_size,
+        progress=progress,
+    )
+    metrics = measure(runs, schema=slots, operation_set=predictor.operation_set)
     return Perturbed(kind, _differing(dialogues, changed), metrics)
 
 

@@ -87,32 +87,34 @@ def measure_efficiency(
     predictor: Predictor,
     runs: Sequence[DialogueRun],
     *,
+    schema: Schema | None = None,
     to_generate: Spread,
     turns: int = 100,
     progress: Callable[[int], None] | None = None,
 ) -> Efficiency:
     """Time a sample of the turns of these runs, evenly spread over them, in each regime."""
+    slots = schema or predictor.schema
     sample = _sample(runs, turns, history=predictor.history)
     for given, _ in sample[:3]:
         predictor.predict([given])  # the first calls of a session are slower
     timed: dict[str, list[float]] = {name: [] for name in REGIMES}
     for given, turn in sample:
         for name in REGIMES:
-            timed[name].append(_timed(predictor, given, _operations(name, turn, predictor.schema)))
+            timed[name].append(_timed(predictor, given, _operations(name, turn, slots)))
         if progress:
             progress(1)
     done = [turn for run in runs for turn in run.turns]
     gold = [turn.gold for turn in done]
     return Efficiency(
-        slots=len(predictor.schema),
-        values_per_slot=len({pair for state in gold for pair in state.items()}) / len(predictor.schema),
+        slots=len(slots),
+        values_per_slot=len({pair for state in gold for pair in state.items()}) / len(slots),
         filled=Spread.of([len(state) for state in gold]),
         to_generate=to_generate,
         regimes=tuple(
             Regime(
                 name=name,
                 turns=len(timed[name]),
-                generated=Spread.of([_generated(name, turn, predictor.schema) for turn in done]),
+                generated=Spread.of([_generated(name, turn, slots) for turn in done]),
                 milliseconds=Milliseconds(min(timed[name]), fmean(timed[name]), max(timed[name])),
             )
             for name in REGIMES

@@ -14,6 +14,7 @@ from typing import Any
 from somdst.evaluate.metrics import joint_goal_accuracy
 from somdst.evaluate.run import ORACLES, DialogueRun, Oracles, run
 from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Schema
 from somdst.model.prediction import Predictor
 
 COMBINATIONS: tuple[Oracles, ...] = tuple(
@@ -90,16 +91,17 @@ def analyse_errors(
     predictor: Predictor,
     dialogues: Sequence[Dialogue],
     *,
+    schema: Schema | None = None,
     predicted: Sequence[DialogueRun] | None = None,
     batch_size: int = 64,
     progress: Callable[[int], None] | None = None,
 ) -> ErrorAnalysis:
-    """Run all combinations; `predicted` are the runs without oracles, where they are there already."""
+    """Run all combinations; `predicted` are the runs without oracles, if they exist already."""
     accuracy: dict[frozenset[str], float] = {}
     for oracle in COMBINATIONS:
         if not oracle and predicted is not None:
             runs = predicted
         else:
-            runs = run(predictor, dialogues, oracle=oracle, batch_size=batch_size, progress=progress)
+            runs = run(predictor, dialogues, schema=schema, oracle=oracle, batch_size=batch_size, progress=progress)
         accuracy[frozenset(oracle)] = joint_goal_accuracy(runs)
     return ErrorAnalysis(accuracy)

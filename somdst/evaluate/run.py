@@ -1,22 +1,21 @@
 """Running a predictor over labelled dialogues, many side by side, each on its own predicted states.
 
-A batch holds the next turn of many dialogues. When a dialogue ends, the next one takes its place; long dialogues
-start first, so that batches stay full until the last. Oracles put the truth in place of a part of the prediction, as
-in the paper's error analysis:
+Turns go through `tracking/step.py`, as in a live conversation, so evaluation measures what people get: known values,
+closed lists, slots that must differ, and a threshold. With a threshold, writes that are less probable are not made, as
+a tracker holds them back until somebody answers. Oracles put the truth in place of a part of the prediction, as in the
+paper's error analysis:
 
     state       the gold state before the turn is fed instead of the predicted one
     operations  the gold operations, relative to the state that was fed
     values      the gold values, for the slots whose operation is UPDATE
 
-With a threshold, writes that are less probable are not made, as a tracker holds them back until somebody answers.
-Counting is `metrics.py`'s concern.
+Does not count anything; see `metrics.py`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from somdst.errors import CorpusError, InputError, did_you_mean
@@ -24,7 +23,10 @@ from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
-from somdst.model.prediction import Prediction, Predictor, SlotPrediction, TurnInput, apply_prediction
+from somdst.model.prediction import Prediction, Predictor, SlotPrediction, TurnInput
+from somdst.tracking.decisions import Rules
+from somdst.tracking.log import EMPTY
+from somdst.tracking.step import Result, rolling_batches, step
 
 Oracle = Literal["state", "operations", "values"]
 Oracles = frozenset[Oracle]
@@ -33,12 +35,13 @@ ORACLES: tuple[Oracle, ...] = get_args(Oracle)
 
 @dataclass(frozen=True, slots=True)
 class TurnRun:
-    """One turn as it was run. Operations, values and probabilities are in `prediction`, oracles included."""
+    """One turn as it was run."""
 
     turn: Turn
     fed: State
     """The memory before the turn, as the predictor saw it."""
     prediction: Prediction
+    """Operations, values and probabilities, oracles included, without what was held back."""
     predicted: State
     gold: State
 
@@ -72,50 +75,36 @@ def run(
     predictor: Predictor,
     dialogues: Iterable[Dialogue],
     *,
+    schema: Schema | None = None,
     oracle: Oracles = frozenset(),
     threshold: float = 0.0,
     batch_size: int = 64,
     progress: Callable[[int], None] | None = None,
 ) -> list[DialogueRun]:
-    """Run every dialogue and give the results in the order of the dialogues. `progress` hears of turns just done."""
+    """Run every dialogue and give the results in the order of the dialogues.
+
+    `schema` is the tracker's, where it is not the predictor's own. `progress` is called with the number of turns done.
+    """
     if batch_size < 1:
         raise InputError(f"A batch needs at least one turn, not {batch_size}.")
-    walks = [_Walk(dialogue, _gold_states(dialogue, predictor.schema), oracle) for dialogue in dialogues]
-    waiting = deque(sorted((walk for walk in walks if not walk.ended), key=lambda walk: -len(walk.gold)))
-    active: list[_Walk] = []
-    while active or waiting:
-        while waiting and len(active) < batch_size:
-            active.append(waiting.popleft())
-        _step(predictor, active, oracle, threshold)
+    rules = Rules(schema or predictor.schema, predictor.operation_set, threshold)
+    given = list(dialogues)
+    gold = [_gold_states(dialogue, rules.schema) for dialogue in given]
+    memories = [EMPTY] * len(given)
+    done: list[list[TurnRun]] = [[] for _ in given]
+    for batch in rolling_batches([len(states) for states in gold], batch=batch_size):
+        if "state" in oracle:
+            for place, t in batch:
+                memories[place] = replace(memories[place], state=gold[place][t - 1] if t else State())
+        truth = [gold[place][t] for place, t in batch]
+        steps = [(memories[place], given[place].turns[t]) for place, t in batch]
+        results = step(_Oracle.around(predictor, oracle, truth), steps, rules)
+        for (place, t), state, result in zip(batch, truth, results, strict=True):
+            fed, memories[place] = memories[place].state, result.snapshot
+            done[place].append(TurnRun(given[place].turns[t], fed, _acted_on(result, rules), result.state, state))
         if progress:
-            progress(len(active))
-        active = [walk for walk in active if not walk.ended]
-    return [DialogueRun(walk.dialogue.id, tuple(walk.done)) for walk in walks]
-
-
-@dataclass(slots=True)
-class _Walk:
-    """One dialogue on its way: grows by one `TurnRun` a step."""
-
-    dialogue: Dialogue
-    gold: list[State]
-    oracle: Oracles
-    done: list[TurnRun] = field(default_factory=list)
-
-    @property
-    def ended(self) -> bool:
-        return len(self.done) == len(self.gold)
-
-    def input(self, history: int) -> TurnInput:
-        t = len(self.done)
-        turns = self.dialogue.turns
-        before = [_unlabelled(turn) for turn in turns[max(0, t - history) : t]]
-        state = State() if t == 0 else self.gold[t - 1] if "state" in self.oracle else self.done[-1].predicted
-        return TurnInput(before[-1] if before else None, _unlabelled(turns[t]), state, tuple(before[:-1]))
-
-
-def _unlabelled(turn: Turn) -> Turn:
-    return Turn(turn.system, turn.user)  # no predictor can peek at the gold state
+            progress(len(batch))
+    return [DialogueRun(dialogue.id, tuple(turns)) for dialogue, turns in zip(given, done, strict=True)]
 
 
 def _gold_states(dialogue: Dialogue, schema: Schema) -> list[State]:
@@ -129,45 +118,72 @@ def _gold_states(dialogue: Dialogue, schema: Schema) -> list[State]:
     ]
 
 
-def _step(predictor: Predictor, walks: Sequence[_Walk], oracle: Oracles, threshold: float) -> None:
-    inputs = [walk.input(predictor.history) for walk in walks]
-    gold = [walk.gold[len(walk.done)] for walk in walks]
-    predictions = _predict(predictor, inputs, gold, oracle)
-    for walk, given, truth, prediction in zip(walks, inputs, gold, predictions, strict=True):
-        if threshold:
-            kept = {slot: said for slot, said in prediction.slots.items() if said.probability >= threshold}
-            prediction = replace(prediction, slots=kept)
-        after = apply_prediction(given.state, prediction, operation_set=predictor.operation_set)
-        turn = walk.dialogue.turns[len(walk.done)]
-        walk.done.append(TurnRun(turn, given.state, prediction, after, truth))
+def _acted_on(result: Result, rules: Rules) -> Prediction:
+    """The part of a prediction that the tracker acted on: nothing outside its schema or below its threshold.
 
-
-def _predict(
-    predictor: Predictor, inputs: Sequence[TurnInput], gold: Sequence[State], oracle: Oracles
-) -> list[Prediction]:
-    operation_set = predictor.operation_set
-    if "operations" not in oracle:
-        predictions = predictor.predict(inputs)
-    else:
-        derived = [operation_set.derive(given.state, truth) for given, truth in zip(inputs, gold, strict=True)]
-        if "values" in oracle:  # nothing is left to predict
-            return [
-                Prediction({s: SlotPrediction(o, 1.0, d.values.get(s)) for s, o in d.operations.items()})
-                for d in derived
-            ]
-        predictions = predictor.predict(inputs, operations=[d.operations for d in derived])
-    if "values" in oracle:
-        predictions = [_with_gold_values(p, truth, operation_set) for p, truth in zip(predictions, gold, strict=True)]
-    return predictions
-
-
-def _with_gold_values(prediction: Prediction, gold: State, operation_set: OperationSet) -> Prediction:
-    # Where UPDATE is the wrong operation (the slot should be NULL or DONTCARE) no generated value could be right, and
-    # the predicted one stays.
+    An update whose value a closed list refused is among it: the operation was predicted, and its value is wrong.
+    """
+    assert result.prediction is not None  # a step of a model has one
     slots = {
-        slot: replace(predicted, value=gold.get(slot), evidence=None)
-        if predicted.operation is Operation.UPDATE and operation_set.classify(gold.get(slot)) is Operation.UPDATE
-        else predicted
-        for slot, predicted in prediction.slots.items()
+        slot: said
+        for slot, said in result.prediction.slots.items()
+        if slot in rules.schema and said.probability >= rules.threshold
     }
-    return replace(prediction, slots=slots)
+    return replace(result.prediction, slots=slots)
+
+
+@dataclass(frozen=True, slots=True)
+class _Oracle:
+    """A predictor that wraps another and knows the truth of one batch: the gold state after each turn."""
+
+    predictor: Predictor
+    oracles: Oracles
+    truth: Sequence[State]
+
+    @classmethod
+    def around(cls, predictor: Predictor, oracles: Oracles, truth: Sequence[State]) -> Predictor:
+        return cls(predictor, oracles, truth) if oracles & {"operations", "values"} else predictor
+
+    @property
+    def schema(self) -> Schema:
+        return self.predictor.schema
+
+    @property
+    def operation_set(self) -> OperationSet:
+        return self.predictor.operation_set
+
+    @property
+    def history(self) -> int:
+        return self.predictor.history
+
+    @property
+    def model_id(self) -> str:
+        return self.predictor.model_id
+
+    def predict(
+        self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
+    ) -> list[Prediction]:
+        if "operations" in self.oracles:
+            pairs = zip(inputs, self.truth, strict=True)
+            derived = [self.operation_set.derive(given.state, truth) for given, truth in pairs]
+            if "values" in self.oracles:  # nothing is left to predict
+                return [
+                    Prediction({s: SlotPrediction(o, 1.0, d.values.get(s)) for s, o in d.operations.items()})
+                    for d in derived
+                ]
+            operations = [d.operations for d in derived]
+        predictions = self.predictor.predict(inputs, operations=operations)
+        if "values" in self.oracles:
+            predictions = [self._with_gold_values(p, truth) for p, truth in zip(predictions, self.truth, strict=True)]
+        return predictions
+
+    def _with_gold_values(self, prediction: Prediction, gold: State) -> Prediction:
+        # Where UPDATE is the wrong operation (the slot should be NULL or DONTCARE) no generated value could be right,
+        # and the predicted one stays.
+        slots = {
+            slot: replace(said, value=gold.get(slot), evidence=None)
+            if said.operation is Operation.UPDATE and self.operation_set.classify(gold.get(slot)) is Operation.UPDATE
+            else said
+            for slot, said in prediction.slots.items()
+        }
+        return replace(prediction, slots=slots)

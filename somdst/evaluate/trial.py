@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from somdst.corpora import Corpus, Split, open_corpus
 from somdst.corpora.corpus import SPLIT_NAMES, check_fit, outside_schema
 from somdst.corpora.opening import has_parts
 from somdst.errors import CorpusError, InputError
 from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Schema
 from somdst.model import folder
 from somdst.model.prediction import Predictor
+from somdst.tracking.tracker import Tracker
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     predictor: Predictor
+    schema: Schema
+    """The slots to track: the model's, or a user's own with fewer slots or closed lists."""
     corpus: str
     """The corpus's name, with the part that is measured."""
     dialogues: tuple[Dialogue, ...]
     dev_by_default: bool
     """Nobody said which part to measure, so dev was taken: never what a model was trained on."""
     outside: Mapping[str, int]
-    """Labelled slots that the model does not track, with their number of turns. They are not counted."""
+    """Labelled slots that are not tracked, with their number of turns. They are not counted."""
 
     @property
     def turns(self) -> int:
@@ -38,18 +43,21 @@ def open_trial(
     limit: int | None = None,
     engine: str = "auto",
     precision: str = "int8",
+    schema: Path | None = None,
 ) -> Trial:
     """Open the corpus first, because it is read faster, then the model."""
     read, part = _open_part(corpus, split)
     dialogues = read.dialogues[:limit]
     predictor = folder.open_predictor(model, engine=engine, precision=precision)
-    check_fit(dialogues, predictor.schema)
+    slots = Tracker(predictor, schema=Schema.load(schema) if schema else None).schema
+    check_fit(dialogues, slots)
     return Trial(
         predictor=predictor,
+        schema=slots,
         corpus=f"{read.name} ({part})" if part else read.name,
         dialogues=dialogues,
         dev_by_default=part is not None and split is None,
-        outside=outside_schema(dialogues, predictor.schema),
+        outside=outside_schema(dialogues, slots),
     )
 
 
