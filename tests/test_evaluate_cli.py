@@ -132,6 +132,13 @@ def test_report(corpus: Path, tmp_path: Path) -> None:
     assert data["perturbations"] == {} and data["files"][0].endswith("report.html")
 
 
+def test_a_report_on_a_few_dialogues_says_so(corpus: Path, tmp_path: Path) -> None:
+    somdst("report", "bad", corpus, "--out", tmp_path, "--limit", 5, "--no-perturb", "--timed-turns", 1)
+    text = (tmp_path / "report.md").read_text()
+    assert "the first 5 of 30 dialogues: 5 dialogues," in text
+    assert "paper" not in text and "DST-picklist | –" not in text, "no published score stands beside it"
+
+
 def test_calibrate_writes_the_configuration(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tmp_path / "model"
     model.mkdir()

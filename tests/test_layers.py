@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,31 @@ def test_only_learn_names_torch(path: Path) -> None:
     }
     if unit(path) != "learn":
         assert not {name for name in names if name.split(".")[0] in ("torch", "transformers", "accelerate")}
+
+
+NAMED_TWICE = {"export", "model", "records", "store"}
+"""Names of modules that two rooms have. A file of commands may be named after its room; this list only gets shorter."""
+
+
+def test_a_module_name_is_used_once() -> None:
+    files = [path for path in PACKAGE.rglob("*.py") if path.stem not in ("__init__", "__main__")]
+    rooms = [path.parent.name for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE]
+    names = Counter([path.stem for path in files] + rooms)
+    assert {name for name, count in names.items() if count > 1} <= NAMED_TWICE
+
+
+TOO_LONG = {"service/views.py"}
+"""This list only gets shorter."""
+
+
+def test_files_are_neither_long_nor_tiny() -> None:
+    lines = {
+        path.relative_to(PACKAGE).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in PACKAGE.rglob("*.py")
+        if path.stem not in ("__init__", "__main__")
+    }
+    assert {name for name, count in lines.items() if count > 400} <= TOO_LONG
+    assert not {name for name, count in lines.items() if count <= 20}, "merge it into the file that uses it"
 
 
 def test_import_is_light() -> None:

@@ -165,4 +165,4 @@ def test_long_text_is_no_trap() -> None:
     start = time.process_time()
     for piece in ("two ", "1 ", "1", " ", ". ", "b ", "b  and ", "'s", "- ", "two three "):
         normalise(piece * (200_000 // len(piece)), "multiwoz")
-    assert time.process_time() - start < 10  # takes 0.2 seconds; minutes where it is one
+    assert time.process_time() - start < 60  # takes 0.2 seconds of the processor; many minutes where it is slow

@@ -23,7 +23,7 @@ class Trial:
     schema: Schema
     """The slots to track: the model's, or a user's own with fewer slots or closed lists."""
     corpus: str
-    """The corpus's name, with the part that is measured."""
+    """The corpus's name, with the part that is measured, and how much of it if not all."""
     dialogues: tuple[Dialogue, ...]
     dev_by_default: bool
     """Nobody said which part to measure, so dev was taken: never what a model was trained on."""
@@ -54,11 +54,18 @@ def open_trial(
     return Trial(
         predictor=predictor,
         schema=slots,
-        corpus=f"{read.name} ({part})" if part else read.name,
+        corpus=_name(read, part, measured=len(dialogues)),
         dialogues=dialogues,
         dev_by_default=part is not None and split is None,
         outside=outside_schema(dialogues, slots),
     )
+
+
+def _name(read: Corpus, part: Split | None, *, measured: int) -> str:
+    """What is measured, said so that nobody takes a few dialogues for the whole."""
+    name = f"{read.name} ({part})" if part else read.name
+    total = len(read.dialogues)
+    return name if measured == total else f"{name}, the first {measured:,} of {total:,} dialogues"
 
 
 def _open_part(corpus: str, split: str | None) -> tuple[Corpus, Split | None]:
