@@ -19,7 +19,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -235,12 +235,19 @@ def _normal(samples: Sequence[Sample], usual: Speed) -> bool:
     return fine and percentile([sample.milliseconds for sample in samples], 0.95) <= max(1.5 * usual.p95_ms, 50.0)
 
 
+def _free_port() -> int:
+    """Below the ports of outgoing connections, so that none of those takes it before the service does."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise InputError("There is no free port between 20,000 and 32,000: stop what uses them.")
+
+
 @contextmanager
 def running(command: Command, folder: str, *, max_batch: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """A service in a process of its own, and its port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = _free_port()
     database = str(Path(folder) / f"bench-{max_batch}.sqlite")
     process = subprocess.Popen(command(port, database, max_batch), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:

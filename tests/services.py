@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -14,15 +15,30 @@ from typing import Self
 import httpx
 
 SCRIPT = Path(__file__).parent / "serve_scripted.py"
+_PORTS = itertools.count(os.getpid())
+
+
+def free_port() -> int:
+    """A port that nobody takes before the service does.
+
+    It is below those that the system gives to outgoing connections, and each worker of a test run has its own range.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    while True:
+        port = 11_000 + 1_000 * (worker % 20) + next(_PORTS) % 1_000
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 class Server:
     """`tests/serve_scripted.py` on a free port. `options` are its command line's."""
 
     def __init__(self, database: str, *options: str, environment: dict[str, str] | None = None) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.command = [sys.executable, str(SCRIPT), "--port", str(self.port), "--database", database, *options]
         self.environment = {**os.environ, **(environment or {})}

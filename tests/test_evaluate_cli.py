@@ -136,7 +136,7 @@ def test_a_report_on_a_few_dialogues_says_so(corpus: Path, tmp_path: Path) -> No
     somdst("report", "bad", corpus, "--out", tmp_path, "--limit", 5, "--no-perturb", "--timed-turns", 1)
     text = (tmp_path / "report.md").read_text()
     assert "the first 5 of 30 dialogues: 5 dialogues," in text
-    assert "paper" not in text and "DST-picklist | –" not in text, "no published score stands beside it"
+    assert "### Joint goal accuracy" not in text, "no published score stands beside it"
 
 
 def test_calibrate_writes_the_configuration(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
