@@ -1,6 +1,6 @@
 """docs/paper-map.md: every name in it exists, and it leaves out no equation, table or figure.
 
-The commands of docs/evaluation.md are looked up in the same way.
+The commands of docs/evaluation.md are looked up in the same way, and every link between the docs.
 """
 
 import ast
@@ -93,3 +93,27 @@ def test_nothing_of_the_paper_is_left_out() -> None:
 def test_every_perturbation_and_oracle_is_explained() -> None:
     explained = re.findall(r"^\| `([a-z-]+)` \|", EVALUATION, re.MULTILINE)
     assert explained == [*ORACLES, *PERTURBATIONS]
+
+
+def anchors(path: Path) -> set[str]:
+    """The places of a page that a link can name, as GitHub writes them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
+)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        if not link.startswith("http"):
+            file, _, anchor = link.partition("#")
+            target = path.parent / file if file else path
+            assert target.exists(), f"{path.name} names {file}, which is not there"
+            assert not anchor or anchor in anchors(target), f"{path.name} names {link}, and there is no such heading"
+
+
+def test_benchmarks_of_the_docs_exist() -> None:
+    text = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    named = re.findall(r"^    python (benchmarks/\w+\.py)", text, re.MULTILINE)
+    assert named and all((ROOT / name).is_file() for name in named)
