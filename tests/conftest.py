@@ -8,6 +8,8 @@ from databases import database, postgres  # noqa: F401
 
 # Some virtual machines announce matrix instructions that do not work (`learn/machine.py`); tests do without them.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+# Threads that wait for each other by spinning are a hundred times slower on a busy machine, and tiny models need one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")
