@@ -39,7 +39,7 @@ def assert_sound(database: str) -> None:
 
 
 def said(conversation: RemoteConversation) -> list[str]:
-    return [turn.user for turn in conversation.read().turns]
+    return [entry.turn.user for entry in conversation.log() if entry.turn is not None]
 
 
 # Power

@@ -212,8 +212,10 @@ def test_replay_under_another_model(client: Client) -> None:
     conversation.update("hotel stars 4, hotel name ashley")
     conversation.update("hotel name worth house")
     conversation.undo()
-    found = client.replay("shouting", conversations=[conversation.id])
-    assert [(item.turn, item.slot, item.stored, item.replayed) for item in found] == [
+    replayed = client.replay("shouting", conversations=[conversation.id])
+    assert (replayed.model, replayed.turns, replayed.changed_turns) == ("shouting", 2, 2)
+    [found] = replayed.conversations
+    assert [(item.turn, item.slot, item.stored, item.replayed) for item in found.differences] == [
         (1, "hotel-area", "north", "NORTH"),
         (2, "hotel-name", "ashley", "ASHLEY"),
     ]
@@ -261,8 +263,24 @@ def test_turns_of_one_conversation_keep_their_order(client: Client) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda n: conversation.update(f"hotel name place {n}"), range(24)))
     view = conversation.read()
-    assert (view.version, len(view.turns)) == (24, 24)
-    assert sorted(turn.user for turn in view.turns) == sorted(f"hotel name place {n}" for n in range(24))
+    assert (view.version, view.turn_count, len(view.turns)) == (24, 24, 16)
+    turns = [entry.turn for entry in conversation.log() if entry.turn is not None]
+    assert sorted(turn.user for turn in turns) == sorted(f"hotel name place {n}" for n in range(24))
+    assert list(view.turns) == turns[-16:]
+
+
+def test_the_log_a_page_at_a_time(client: Client, http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    conversation = client.start()
+    for number in range(5):
+        conversation.update(f"hotel name place {number}")
+    path = f"/v1/conversations/{conversation.id}/log"
+    page = http.get(path, params={"after": 1, "limit": 2}).json()
+    assert (page["version"], [entry["version"] for entry in page["entries"]]) == (5, [2, 3])
+    assert http.get(path, params={"after": 5}).json()["entries"] == []
+    assert [entry["version"] for entry in http.get(path).json()["entries"]] == [1, 2, 3, 4, 5]
+    assert http.get(path, params={"limit": 0}).status_code == 422
+    monkeypatch.setattr("somdst.service.client.LOG_PAGE", 2)
+    assert [entry.version for entry in conversation.log()] == [1, 2, 3, 4, 5]
 
 
 def test_the_log_of_the_service_is_json_without_utterances(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from somdst.corpora.reading import parse_json
 from somdst.errors import CorpusError, InputError, ModelError
 from somdst.files import replacing
 from somdst.memory.dialogue import Dialogue
+from somdst.tracking.records import TrackedTurn, TurnText
+from somdst.tracking.shapes import adapter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -205,25 +207,34 @@ def line_schema() -> pa.Schema:
 
 
 def parquet_schema() -> pa.Schema:
-    """A dialogue a row: what `Annotated.to_json` says, with every field's type."""
+    """One dialogue per row, with the fields of `Annotated.to_json`. Their types come from the records."""
     import pyarrow as pa
 
-    text, whole = pa.string(), pa.int64()
-    evidence = pa.struct([("source", text), ("start", whole), ("end", whole), ("text", text), ("slot", text)])
-    change = [("slot", text), ("operation", text), ("before", text), ("after", text)]
-    change += [("probability", pa.float64()), ("evidence", evidence)]
-    turn = pa.struct(
-        [
-            ("system", text),
-            ("user", text),
-            ("domain", text),
-            ("state", pa.map_(text, text)),
-            ("changes", pa.list_(pa.struct(change))),
-            ("pending", pa.list_(pa.struct([*change, ("question", text), ("turn", whole)]))),
-            ("refused", pa.list_(pa.struct([*change, ("reason", text)]))),
-        ]
-    )
-    return pa.schema([("id", text), ("turns", pa.list_(turn)), ("goal", pa.list_(text)), ("error", text)])
+    said, tracked = (adapter(kind).json_schema(mode="serialization") for kind in (TurnText, TrackedTurn))
+    turn = {**said, "properties": {**said["properties"], **tracked["properties"]}}
+    turns = pa.list_(_arrow_type(turn, tracked["$defs"]))
+    return pa.schema([("id", pa.string()), ("turns", turns), ("goal", pa.list_(pa.string())), ("error", pa.string())])
+
+
+def _arrow_type(shape: dict[str, Any], definitions: dict[str, Any]) -> pa.DataType:
+    """The Arrow type of what a JSON schema describes. Every Arrow type may be null."""
+    import pyarrow as pa
+
+    plain = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
+    match shape:
+        case {"$ref": name}:
+            return _arrow_type(definitions[name.removeprefix("#/$defs/")], definitions)
+        case {"anyOf": [inner, {"type": "null"}]}:
+            return _arrow_type(inner, definitions)
+        case {"type": "array", "items": item}:
+            return pa.list_(_arrow_type(item, definitions))
+        case {"properties": fields}:
+            return pa.struct([(name, _arrow_type(field, definitions)) for name, field in fields.items()])
+        case {"type": "object", "additionalProperties": value}:
+            return pa.map_(pa.string(), _arrow_type(value, definitions))
+        case {"type": kind}:
+            return plain[kind]
+    raise AssertionError(f"records have no field like {shape}")
 
 
 # Ray itself

@@ -24,6 +24,7 @@ from somdst.service.core import OpenTracker, Service
 from somdst.service.guards import Guarded, Limited, Observed, problem
 from somdst.service.routes import router
 from somdst.service.views import Health, Readiness
+from somdst.tracking.shapes import JsonRecord
 from somdst.tracking.tracker import Tracker
 
 PAGE = Path(__file__).parent / "page"
@@ -89,7 +90,7 @@ _METRICS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _examples(example: object, *codes: int) -> dict[int | str, dict[str, Any]]:
+def _examples(example: JsonRecord, *codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: entry for code, entry in openapi.answers(example, *codes).items() if code in (200, *codes)}
 
 

@@ -16,8 +16,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal, Self
 from urllib.parse import quote
 
@@ -26,13 +24,27 @@ import httpx
 from somdst.corpora.jsonlines import dialogue_from_json
 from somdst.errors import SomdstError
 from somdst.memory.dialogue import Dialogue, Turn
-from somdst.memory.schema import Schema, Slot
-from somdst.memory.state import State, Value, value_from_json, value_to_json
-from somdst.tracking.records import Change, Entry, Pending, Refused
+from somdst.memory.schema import Schema
+from somdst.memory.state import State, Value, value_to_json
+from somdst.service.views import (
+    Answer,
+    ConversationView,
+    LogView,
+    ModelView,
+    NumberedEntry,
+    PageView,
+    ReplayView,
+    SchemaView,
+    Summary,
+    TrackedView,
+    VersionView,
+)
+from somdst.tracking.records import TrackedTurn
 
 By = Literal["person", "api"]
 MAX_PAUSE = 5.0
 CONNECT_TIMEOUT = 5.0
+LOG_PAGE = 1000
 
 
 class ServiceError(SomdstError):
@@ -43,75 +55,6 @@ class ServiceError(SomdstError):
         self.status = status
         self.version = version
         """For a conflict (409), the version that the conversation has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a write: the conversation after it, and the entry that was added to its log."""
-
-    id: str
-    version: int
-    state: State
-    pinned: frozenset[str]
-    pending: tuple[Pending, ...]
-    can_undo: bool
-    can_redo: bool
-    entry: Entry
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        return self.entry.changes
-
-    @property
-    def refused(self) -> tuple[Refused, ...]:
-        return self.entry.refused
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A conversation as it is, or as it was at a version."""
-
-    id: str
-    version: int
-    state: State
-    pinned: frozenset[str]
-    pending: tuple[Pending, ...]
-    can_undo: bool
-    can_redo: bool
-    turns: tuple[Turn, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A conversation in a list."""
-
-    id: str
-    subject: str | None
-    created_at: datetime
-    updated_at: datetime
-    version: int
-    turns: int
-    state: State
-
-
-@dataclass(frozen=True, slots=True)
-class TrackedTurn:
-    state: State
-    changes: tuple[Change, ...]
-    pending: tuple[Pending, ...]
-    refused: tuple[Refused, ...]
-    domain: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A slot that after a turn would hold something else under another model."""
-
-    conversation: str
-    turn: int
-    slot: str
-    stored: Value | None
-    replayed: Value | None
 
 
 class Client:
@@ -153,40 +96,27 @@ class Client:
         """All conversations, newest first, a page at a time."""
         query: dict[str, str] = {} if subject is None else {"subject": subject}
         while True:
-            page = self.send("GET", "/v1/conversations", query=query)
-            yield from map(_summary, page["conversations"])
-            if page["next"] is None:
+            page = PageView.from_json(self.send("GET", "/v1/conversations", query=query))
+            yield from page.conversations
+            if page.next is None:
                 return
-            query["cursor"] = page["next"]
+            query["cursor"] = page.next
 
     def erase_subject(self, subject: str) -> int:
         """Erase all conversations of a subject for good. Returns how many there were."""
         return int(self.send("DELETE", f"/v1/subjects/{quote(subject, safe='')}")["erased"])
 
-    def track(self, turns: Sequence[Turn], *, state: State | None = None) -> list[TrackedTurn]:
+    def track(self, turns: Sequence[Turn], *, state: State | None = None) -> tuple[TrackedTurn, ...]:
         """A whole dialogue at once; nothing is stored."""
         body = {"turns": [{"system": turn.system, "user": turn.user} for turn in turns]}
         answer = self.send("POST", "/v1/track", {**body, "state": (state or State()).to_json()})
-        return [
-            TrackedTurn(
-                state=State.from_json(turn["state"]),
-                changes=tuple(map(Change.from_json, turn["changes"])),
-                pending=tuple(map(Pending.from_json, turn["pending"])),
-                refused=tuple(map(Refused.from_json, turn["refused"])),
-                domain=turn["domain"],
-            )
-            for turn in answer["turns"]
-        ]
+        return TrackedView.from_json(answer).turns
 
-    def replay(self, model: str, *, conversations: Sequence[str] | None = None, limit: int = 20) -> list[Difference]:
-        """Which states would be different under another model of the service."""
+    def replay(self, model: str, *, conversations: Sequence[str] | None = None, limit: int = 20) -> ReplayView:
+        """Which states of stored conversations would be different under another model of the service."""
         wanted = list(conversations) if conversations is not None else None
-        answer = self.send("POST", "/v1/replays", {"model": model, "conversations": wanted, "limit": limit})
-        return [
-            Difference(conversation["id"], item["turn"], item["slot"], _value(item["stored"]), _value(item["replayed"]))
-            for conversation in answer["conversations"]
-            for item in conversation["differences"]
-        ]
+        body = {"model": model, "conversations": wanted, "limit": limit}
+        return ReplayView.from_json(self.send("POST", "/v1/replays", body))
 
     def export(self, *, every: bool = False) -> list[Dialogue]:
         """Corrected conversations as dialogues to train on; with `every`, all."""
@@ -194,14 +124,12 @@ class Client:
         return [dialogue_from_json(json.loads(line)) for line in lines]
 
     def schema(self) -> Schema:
-        return Schema(
-            Slot.of(slot["domain"], slot["name"], description=slot["description"], values=slot["values"])
-            for slot in self.send("GET", "/v1/schema")["slots"]
-        )
+        """The slots that are tracked."""
+        return SchemaView.from_json(self.send("GET", "/v1/schema")).schema()
 
     def model(self) -> str:
         """The id of the model that tracks."""
-        return str(self.send("GET", "/v1/model")["id"])
+        return ModelView.from_json(self.send("GET", "/v1/model")).id
 
     def ready(self) -> bool:
         """Whether the service has its model and its database."""
@@ -291,17 +219,23 @@ class RemoteConversation:
     def redo(self, *, source: By = "api", version: int | None = None) -> Answer:
         return self._write("redo", {"source": source, "version": version})
 
-    def read(self) -> View:
-        """The conversation as it is."""
-        return _view(self.client.send("GET", self._path()))
+    def read(self) -> ConversationView:
+        """The conversation as it is, with its last turns."""
+        return ConversationView.from_json(self.client.send("GET", self._path()))
 
-    def at(self, version: int) -> View:
+    def at(self, version: int) -> VersionView:
         """The conversation as it was."""
-        return _view(self.client.send("GET", self._path(f"versions/{version}")))
+        return VersionView.from_json(self.client.send("GET", self._path(f"versions/{version}")))
 
-    def log(self) -> tuple[Entry, ...]:
-        """Everything that ever happened, oldest first."""
-        return tuple(map(_entry, self.client.send("GET", self._path("log"))["entries"]))
+    def log(self) -> tuple[NumberedEntry, ...]:
+        """Everything that ever happened, oldest first; read a page at a time."""
+        entries: list[NumberedEntry] = []
+        while True:
+            query = {"after": str(len(entries)), "limit": str(LOG_PAGE)}
+            page = LogView.from_json(self.client.send("GET", self._path("log"), query=query))
+            entries += page.entries
+            if len(page.entries) < LOG_PAGE:
+                return tuple(entries)
 
     def erase(self) -> None:
         """Erase it for good."""
@@ -311,8 +245,7 @@ class RemoteConversation:
         return f"/v1/conversations/{self.id}/{rest}".rstrip("/")
 
     def _write(self, route: str, body: Mapping[str, Any]) -> Answer:
-        data = self.client.send("POST", self._path(route), body)
-        return Answer(**_snapshot(data), entry=_entry(data["entry"]))
+        return Answer.from_json(self.client.send("POST", self._path(route), body))
 
 
 def _pause(attempt: int, retry_after: str | None = None) -> float:
@@ -330,39 +263,3 @@ def _checked(response: httpx.Response) -> httpx.Response:
     except (ValueError, KeyError, TypeError, AttributeError):
         sentence, version = f"The service answered with status {response.status_code} and no reason.", None
     raise ServiceError(sentence, status=response.status_code, version=version)
-
-
-def _value(value: str | None) -> Value | None:
-    return None if value is None else value_from_json(value)
-
-
-def _entry(data: Mapping[str, Any]) -> Entry:
-    return Entry.from_json({name: value for name, value in data.items() if value is not None})
-
-
-def _snapshot(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "id": data["id"],
-        "version": data["version"],
-        "state": State.from_json(data["state"]),
-        "pinned": frozenset(data["pinned"]),
-        "pending": tuple(map(Pending.from_json, data["pending"])),
-        "can_undo": data["can_undo"],
-        "can_redo": data["can_redo"],
-    }
-
-
-def _view(data: Mapping[str, Any]) -> View:
-    return View(**_snapshot(data), turns=tuple(Turn(turn["system"], turn["user"]) for turn in data["turns"]))
-
-
-def _summary(data: Mapping[str, Any]) -> Summary:
-    return Summary(
-        id=data["id"],
-        subject=data["subject"],
-        created_at=datetime.fromisoformat(data["created_at"]),
-        updated_at=datetime.fromisoformat(data["updated_at"]),
-        version=data["version"],
-        turns=data["turns"],
-        state=State.from_json(data["state"]),
-    )

@@ -1,151 +1,114 @@
-"""What the OpenAPI file says of answers besides their shape: examples, which a test checks, and what may go wrong."""
+"""What the OpenAPI file says about answers besides their shape: an example of each, and what may go wrong.
+
+The examples are made by the code that makes the answers, from one conversation with one turn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from somdst.service.views import Problem
+from somdst.corpora.examples import Example
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import Operation
+from somdst.memory.schema import Schema, Slot
+from somdst.model.prediction import Evidence
+from somdst.service.core import Replayed, Written
+from somdst.service.views import (
+    Answer,
+    ConversationView,
+    Erased,
+    ExamplesView,
+    Health,
+    HistoryView,
+    LogView,
+    ModelView,
+    PageView,
+    Problem,
+    Readiness,
+    ReplayView,
+    SchemaView,
+    TrackedView,
+    TurnsView,
+    VersionView,
+)
+from somdst.store import Page, Record
+from somdst.tracking.log import EMPTY, append
+from somdst.tracking.records import Change, Entry, Kind, Pending, Snapshot
+from somdst.tracking.replays import Difference
+from somdst.tracking.shapes import JsonRecord
+from somdst.tracking.step import Result
 
 ID = "5d0f3c1e9a7b48f2a6c4e8d0b1f29374"
-TIME = "2026-03-01T12:00:00Z"
-STATE = {"hotel-area": "north", "hotel-pricerange": "cheap"}
-TURN = {"system": "How can I help?", "user": "A cheap hotel in the north, please."}
-CHANGE: dict[str, Any] = {
-    "slot": "hotel-area",
-    "operation": "update",
-    "before": None,
-    "after": "north",
-    "probability": 0.97,
-    "evidence": {"source": "user", "start": 21, "end": 26, "text": "north", "slot": None},
-}
-PENDING = {
-    **CHANGE,
-    "slot": "hotel-type",
-    "after": "hotel",
-    "probability": 0.4,
-    "evidence": None,
-    "question": "Did you mean hotel for the hotel type?",
-    "turn": 1,
-}
-ENTRY: dict[str, Any] = {
-    "version": 1,
-    "kind": "turn",
-    "source": "model",
-    "time": "2026-03-01T12:00:00+00:00",
-    "model": "somdst",
-    "domain": "hotel",
-    "turn": TURN,
-    "changes": [CHANGE],
-    "held": [PENDING],
-}
-SNAPSHOT = {
-    "version": 1,
-    "state": STATE,
-    "pinned": [],
-    "pending": [PENDING],
-    "can_undo": True,
-    "can_redo": False,
-}
-WRITTEN = {**SNAPSHOT, "id": ID, "entry": ENTRY}
-RECORD = {"id": ID, "subject": "customer-17", "created_at": TIME, "updated_at": TIME, "expires_at": None}
-CONVERSATION = {**RECORD, **SNAPSHOT, "turns": [TURN]}
-NEW_CONVERSATION: dict[str, Any] = {
-    **RECORD,
-    "version": 0,
-    "state": {},
-    "pinned": [],
-    "pending": [],
-    "can_undo": False,
-    "can_redo": False,
-    "turns": [],
-}
-VERSION = {**SNAPSHOT, "id": ID, "turns": [TURN]}
-PAGE = {"conversations": [{**RECORD, "version": 1, "turns": 1, "state": STATE}], "next": None}
-LOG = {"id": ID, "version": 1, "entries": [ENTRY]}
-TURNS = {
-    "id": ID,
-    "version": 1,
-    "turns": [
-        {
-            **TURN,
-            "number": 1,
-            "version": 1,
-            "model": "somdst",
-            "domain": "hotel",
-            "changes": [CHANGE],
-            "held": [],
-            "refused": [],
-            "state": STATE,
-            "corrected": STATE,
-        }
-    ],
-}
-HISTORY = {
-    "id": ID,
-    "slot": "hotel-area",
-    "value": "north",
-    "events": [
-        {
-            "version": 1,
-            "kind": "turn",
-            "source": "model",
-            "time": TIME,
-            "in_force": True,
-            "model": "somdst",
-            "turn": TURN,
-            "change": CHANGE,
-        }
-    ],
-}
-ERASED = {"erased": 1}
-TRACKED = {
-    "model": "somdst",
-    "state": STATE,
-    "turns": [{"state": STATE, "changes": [CHANGE], "pending": [], "refused": [], "domain": "hotel"}],
-}
-REPLAY = {
-    "model": "candidate",
-    "turns": 12,
-    "changed_turns": 1,
-    "changed_conversations": 1,
-    "conversations": [
-        {
-            "id": ID,
-            "turns": 12,
-            "differences": [{"turn": 3, "slot": "hotel-area", "stored": "north", "replayed": "centre"}],
-        }
-    ],
-}
-SCHEMA = {
-    "domains": ["hotel"],
-    "slots": [
-        {
-            "slot": "hotel-area",
-            "domain": "hotel",
-            "name": "area",
-            "description": "part of town",
-            "values": ["north", "south", "centre"],
-        }
-    ],
-}
-MODEL = {
-    "id": "somdst",
-    "operations": ["carryover", "delete", "dontcare", "update"],
-    "history": 1,
-    "threshold": 0.5,
-    "slots": 30,
-    "other_models": ["candidate"],
-}
-EXAMPLES = {
-    "examples": [{"name": "hotel", "title": "A cheap hotel", "about": "One turn, two values.", "turns": [TURN]}],
-}
-HEALTH = {"status": "ok"}
-READY = {"ready": True, "model": "somdst"}
+TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TURN = Turn(system="How can I help?", user="A cheap hotel in the north, please.")
+AREA = Change("hotel-area", Operation.UPDATE, None, "north", 0.97, Evidence("user", 21, 26, "north"))
+PRICE = Change("hotel-pricerange", Operation.UPDATE, None, "cheap", 0.99, Evidence("user", 2, 7, "cheap"))
+TYPE = Pending.of(
+    Change("hotel-type", Operation.UPDATE, None, "hotel", 0.4, Evidence("user", 8, 13, "hotel")),
+    question="Did you mean hotel for the hotel type?",
+    turn=1,
+)
+ENTRY = Entry(
+    kind="turn",
+    source="model",
+    time=TIME,
+    model="somdst",
+    turn=TURN,
+    domain="hotel",
+    changes=(AREA, PRICE),
+    held=(TYPE,),
+)
+AFTER = append(EMPTY, ENTRY)
+
+
+def _record(snapshot: Snapshot) -> Record:
+    seconds = TIME.timestamp()
+    return Record(ID, "acme", "customer-17", seconds, seconds, None, snapshot)
+
+
+NEW_CONVERSATION = ConversationView.stored(_record(EMPTY))
+CONVERSATION = ConversationView.stored(_record(AFTER))
+VERSION = VersionView.of(ID, AFTER)
+PAGE = PageView.of(Page((_record(AFTER),), None), next=None)
+LOG = LogView.of(ID, [ENTRY], after=0, version=1)
+TURNS = TurnsView.of(ID, [ENTRY])
+HISTORY = HistoryView.of(ID, "hotel-area", [ENTRY])
+ERASED = Erased(erased=1)
+WRITTEN = Answer.of(Written(ID, AFTER, ENTRY))
+TRACKED = TrackedView.of("somdst", [Result(AFTER, ENTRY)])
+REPLAY = ReplayView.of(Replayed("candidate", {ID: 12}, {ID: [Difference(3, "hotel-area", "north", "centre")]}))
+SCHEMA = SchemaView.of(
+    Schema(
+        [
+            Slot.of("hotel", "area", description="part of town", values=["north", "south", "centre"]),
+            Slot.of("train", "departure", description="where the train leaves"),
+            Slot.of("train", "destination", description="where the train goes"),
+        ],
+        different=[["train-departure", "train-destination"]],
+    )
+)
+MODEL = ModelView(
+    id="somdst",
+    operations=("carryover", "delete", "dontcare", "update"),
+    history=1,
+    threshold=0.5,
+    slots=30,
+    other_models=("candidate",),
+)
+EXAMPLES = ExamplesView.of({"hotel": Example("A cheap hotel", "One turn, two values.", Dialogue("hotel", (TURN,)))})
+HEALTH = Health(status="ok")
+READY = Readiness(ready=True, model="somdst")
+EXPORT = (
+    '{"id": "5d0f3c1e9a7b48f2a6c4e8d0b1f29374", "turns": [{"system": "", "user": "A hotel in the north, please.", '
+    '"state": {"hotel-area": "north"}}]}\n'
+)
 PROBLEMS = {
     400: "The body is not valid JSON: send a JSON object.",
     401: "This needs an API key: send it as `Authorization: Bearer KEY`.",
@@ -154,35 +117,25 @@ PROBLEMS = {
     413: "The body has 300000 bytes and at most 262144 are read: send less.",
     415: "The body must be JSON: send it with `Content-Type: application/json`.",
     422: 'There is no slot "hotel-aera" among the 30 of this tracker. Did you mean "hotel-area"?',
-    503: "128 turns are under way, the most there can be: try again in a moment.",
+    503: "128 writes are under way, the most there can be: try again in a moment.",
 }
-EXPORT = (
-    '{"id": "5d0f3c1e9a7b48f2a6c4e8d0b1f29374", "turns": [{"system": "", "user": "A hotel in the north, please.", '
-    '"state": {"hotel-area": "north"}}]}\n'
-)
-
 WRITES = (404, 409, 413, 415)
 """What may go wrong with a write, besides what may go wrong with any request."""
 
 
-def answers(
-    example: object, *problems: int, status: int = 200, description: str = ""
-) -> dict[int | str, dict[str, Any]]:
+def answers(example: JsonRecord | None, *problems: int, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """For a route's `responses`: an example of what goes well, and of everything that may go wrong."""
-    well: dict[str, Any] = {} if example is None else {"content": {"application/json": {"example": example}}}
-    if description:
-        well["description"] = description
-    result: dict[int | str, dict[str, Any]] = {status: well}
+    result: dict[int | str, dict[str, Any]] = {status: {} if example is None else _content(example)}
     for code in sorted({400, 401, 422, 503, *problems}):
-        example_problem = {"error": PROBLEMS[code]}
-        result[code] = {
-            "model": Problem,
-            "description": _DESCRIPTIONS[code],
-            "content": {"application/json": {"example": example_problem}},
-        }
+        problem = Problem(error=PROBLEMS[code], version=4 if code == 409 else None)
+        result[code] = {"model": Problem, "description": _DESCRIPTIONS[code], **_content(problem)}
         if code == 503:
             result[code]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "seconds"}}
     return result
+
+
+def _content(example: JsonRecord) -> dict[str, Any]:
+    return {"content": {"application/json": {"example": example.to_json(defaults=not isinstance(example, Problem))}}}
 
 
 _DESCRIPTIONS = {
@@ -197,10 +150,10 @@ _DESCRIPTIONS = {
 }
 
 
-def edit_answers(kind: str) -> dict[int | str, dict[str, Any]]:
+def edit_answers(kind: Kind) -> dict[int | str, dict[str, Any]]:
     """For a route that edits the memory."""
-    entry = {"version": 2, "kind": kind, "source": "person", "time": ENTRY["time"]}
-    return answers({**WRITTEN, "version": 2, "entry": entry}, *WRITES)
+    entry = Entry(kind=kind, source="person", time=TIME)
+    return answers(Answer.of(Written(ID, replace(AFTER, version=2), entry)), *WRITES)
 
 
 def description(app: FastAPI, routes: Sequence[BaseRoute]) -> dict[str, Any]:

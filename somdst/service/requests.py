@@ -57,13 +57,13 @@ class NewConversation(Body):
     model_config = ConfigDict(json_schema_extra={"example": {"subject": "customer-17"}})
 
 
-class TurnText(Body):
+class SpokenTurn(Body):
     user: Utterance = Field("", description="what the user said")
     system: Utterance = Field("", description="what the system said before; empty where the user spoke first")
     model_config = ConfigDict(json_schema_extra={"example": {"user": "A cheap hotel in the north, please."}})
 
 
-class NewTurn(Versioned, TurnText):
+class NewTurn(Versioned, SpokenTurn):
     model_config = ConfigDict(
         json_schema_extra={"example": {"system": "How can I help?", "user": "A cheap hotel in the north, please."}}
     )
@@ -88,7 +88,7 @@ class PendingSlots(Edit):
 
 
 class NewDialogue(Body):
-    turns: list[TurnText] = Field(min_length=1, max_length=MAX_TURNS)
+    turns: list[SpokenTurn] = Field(min_length=1, max_length=MAX_TURNS)
     state: dict[SlotName, Value] = Field(default_factory=dict, max_length=200, description="the memory to start from")
     model_config = ConfigDict(
         json_schema_extra={"example": {"turns": [{"user": "A cheap hotel in the north, please."}], "state": {}}}

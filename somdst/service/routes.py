@@ -43,6 +43,7 @@ from somdst.service.requests import (
     encode_cursor,
 )
 from somdst.service.views import (
+    Answer,
     ConversationView,
     Erased,
     ExamplesView,
@@ -52,11 +53,9 @@ from somdst.service.views import (
     PageView,
     ReplayView,
     SchemaView,
-    Summary,
     TrackedView,
     TurnsView,
     VersionView,
-    WrittenView,
 )
 from somdst.store import export
 from somdst.tracking import edits
@@ -78,7 +77,7 @@ async def create_conversation(
 ) -> ConversationView:
     """Start a conversation with an empty memory."""
     subject = body.subject if body else None
-    return ConversationView.of(await asyncio.to_thread(core.store.create, tenant, subject=subject, key=key))
+    return ConversationView.stored(await asyncio.to_thread(core.store.create, tenant, subject=subject, key=key))
 
 
 @router.get("/conversations", tags=["conversations"], responses=answers(openapi.PAGE))
@@ -92,13 +91,13 @@ async def list_conversations(
     """The conversations of this tenant, newest first, a page at a time."""
     after = decode_cursor(cursor)
     page = await asyncio.to_thread(core.store.page, tenant, limit=limit, after=after, subject=subject)
-    return PageView(conversations=list(map(Summary.of, page.records)), next=encode_cursor(page.next))
+    return PageView.of(page, next=encode_cursor(page.next))
 
 
 @router.get("/conversations/{id}", tags=["conversations"], responses=answers(openapi.CONVERSATION, 404))
 async def read_conversation(core: Core, tenant: Tenant, id: ConversationId) -> ConversationView:
     """A conversation as it is now."""
-    return ConversationView.of(await asyncio.to_thread(core.store.read, tenant, id))
+    return ConversationView.stored(await asyncio.to_thread(core.store.read, tenant, id))
 
 
 @router.delete("/conversations/{id}", tags=["conversations"], status_code=204, responses=answers(None, 404, status=204))
@@ -123,9 +122,17 @@ async def read_version(
 
 
 @router.get("/conversations/{id}/log", tags=["conversations"], responses=answers(openapi.LOG, 404))
-async def read_log(core: Core, tenant: Tenant, id: ConversationId) -> LogView:
+async def read_log(
+    core: Core,
+    tenant: Tenant,
+    id: ConversationId,
+    after: Annotated[int, Query(ge=0, le=MAX_VERSION, description="only entries after this version")] = 0,
+    limit: Annotated[int | None, Query(ge=1, le=1000, description="how many at most; without it, all")] = None,
+) -> LogView:
     """Everything that ever happened in the conversation, oldest first, undone or not."""
-    return LogView.of(id, await asyncio.to_thread(core.store.log, tenant, id))
+    entries = await asyncio.to_thread(core.store.log, tenant, id)
+    found = entries[after:] if limit is None else entries[after : after + limit]
+    return LogView.of(id, found, after=after, version=len(entries))
 
 
 @router.get("/conversations/{id}/turns", tags=["conversations"], responses=answers(openapi.TURNS, 404))
@@ -149,17 +156,17 @@ async def read_slot_history(
 
 
 @router.post("/conversations/{id}/turns", tags=["writes"], responses=answers(openapi.WRITTEN, *WRITES))
-async def add_turn(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: NewTurn) -> WrittenView:
+async def add_turn(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: NewTurn) -> Answer:
     """Track one turn: what the system said, if anything, and what the user said to it."""
     turn = Turn(system=body.system, user=body.user)
     written = await core.add_turn(tenant, id, turn, version=body.version, key=key)
     if core.settings.log_utterances:
         log("turn", conversation=id, version=written.snapshot.version, system=turn.system, user=turn.user)
-    return WrittenView.of(written)
+    return Answer.of(written)
 
 
 @router.post("/conversations/{id}/corrections", tags=["writes"], responses=edit_answers("correction"))
-async def correct(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Correction) -> WrittenView:
+async def correct(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Correction) -> Answer:
     """Write values by hand. They are the next turn's input, and can be exported to train on."""
     values = {slot: None if value is None else value_from_json(value) for slot, value in body.values.items()}
     tracker = core.models.tracker
@@ -174,7 +181,7 @@ async def correct(core: Core, tenant: Tenant, id: ConversationId, key: Idempoten
 
 
 @router.post("/conversations/{id}/pin", tags=["writes"], responses=edit_answers("pin"))
-async def pin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> WrittenView:
+async def pin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> Answer:
     """From now on only new evidence in a later utterance changes these slots."""
     tracker = core.models.tracker
     return await _edit(
@@ -183,7 +190,7 @@ async def pin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, 
 
 
 @router.post("/conversations/{id}/unpin", tags=["writes"], responses=edit_answers("unpin"))
-async def unpin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> WrittenView:
+async def unpin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> Answer:
     """Let every prediction change these slots again."""
     return await _edit(
         core, tenant, id, key, body, lambda snapshot: edits.unpin(snapshot, body.slots, source=body.source)
@@ -191,7 +198,7 @@ async def unpin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency
 
 
 @router.post("/conversations/{id}/confirm", tags=["writes"], responses=edit_answers("confirm"))
-async def confirm(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> WrittenView:
+async def confirm(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> Answer:
     """Make writes that were held back as pending."""
     return await _edit(
         core,
@@ -204,7 +211,7 @@ async def confirm(core: Core, tenant: Tenant, id: ConversationId, key: Idempoten
 
 
 @router.post("/conversations/{id}/reject", tags=["writes"], responses=edit_answers("reject"))
-async def reject(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> WrittenView:
+async def reject(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> Answer:
     """Drop writes that were held back as pending; the memory stays as it is."""
     return await _edit(
         core,
@@ -217,27 +224,23 @@ async def reject(core: Core, tenant: Tenant, id: ConversationId, key: Idempotenc
 
 
 @router.post("/conversations/{id}/undo", tags=["writes"], responses=edit_answers("undo"))
-async def undo(
-    core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Edit | None = None
-) -> WrittenView:
+async def undo(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Edit | None = None) -> Answer:
     """Take back the last thing that happened, a turn or an edit. It stays in the log; more undos go further back."""
     body = body or Edit()
-    return WrittenView.of(await core.undo(tenant, id, source=body.source, version=body.version, key=key))
+    return Answer.of(await core.undo(tenant, id, source=body.source, version=body.version, key=key))
 
 
 @router.post("/conversations/{id}/redo", tags=["writes"], responses=edit_answers("redo"))
-async def redo(
-    core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Edit | None = None
-) -> WrittenView:
+async def redo(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Edit | None = None) -> Answer:
     """Do again what the last undo took back."""
     body = body or Edit()
-    return WrittenView.of(await core.redo(tenant, id, source=body.source, version=body.version, key=key))
+    return Answer.of(await core.redo(tenant, id, source=body.source, version=body.version, key=key))
 
 
 async def _edit(
     core: Core, tenant: str, id: str, key: Idempotency, body: Edit, make: Callable[[Snapshot], Entry]
-) -> WrittenView:
-    return WrittenView.of(await core.edit(tenant, id, make, version=body.version, key=key))
+) -> Answer:
+    return Answer.of(await core.edit(tenant, id, make, version=body.version, key=key))
 
 
 # Everything else

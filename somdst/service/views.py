@@ -1,416 +1,403 @@
-"""What goes out: the bodies of answers, with the sentences of the OpenAPI file. What comes in is in `requests.py`."""
+"""What goes out: the answers of the service, each defined once. The routes send them, the client reads them, and the
+OpenAPI file describes them by their fields and the docstrings under these.
+
+Everything about a conversation is made of the records of `tracking/records.py`. What comes in is in `requests.py`.
+Nothing here imports the store or the web framework, so that a client needs neither.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from somdst.corpora.examples import Example
-from somdst.memory.schema import Schema
-from somdst.memory.state import Value, value_to_json
-from somdst.service.core import Replayed, Written
-from somdst.store import Record
+from somdst.memory.schema import Schema, Slot
 from somdst.tracking import audit
+from somdst.tracking.audit import SlotEvent
 from somdst.tracking.log import replay
-from somdst.tracking.records import Entry, Snapshot
-from somdst.tracking.step import Result
-from somdst.tracking.tracker import Tracker
+from somdst.tracking.records import (
+    Change,
+    Entry,
+    JsonSlots,
+    JsonState,
+    JsonTurn,
+    JsonValue,
+    Pending,
+    Refused,
+    Snapshot,
+    TrackedTurn,
+)
+from somdst.tracking.replays import Difference
+from somdst.tracking.shapes import JsonRecord
 
-Memory = Annotated[dict[str, str], Field(description="slot to value; a slot that is absent is not known")]
+if TYPE_CHECKING:
+    from somdst.corpora.examples import Example
+    from somdst.service.core import Replayed, Written
+    from somdst.store import Page, Record
+    from somdst.tracking.step import Result
+    from somdst.tracking.tracker import Tracker
 
-
-class View(BaseModel):
-    """A part of an answer."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class Problem(View):
-    error: str = Field(description="one sentence: what came, what was expected, what to do next")
-    version: int | None = Field(None, description="for 409: the version that the conversation has")
-    model_config = ConfigDict(json_schema_extra={"example": {"error": "There is nothing to undo."}})
-
-
-class Evidence(View):
-    source: Literal["user", "system", "slot"]
-    start: int = Field(0, description="first character in that utterance, as it was typed")
-    end: int = Field(0, description="one after the last character")
-    text: str = ""
-    slot: str | None = Field(None, description='the slot that was copied, where the source is "slot"')
-    turns_ago: int = Field(0, description="whose utterance it is: 0 is the turn of the change, 1 the turn before it")
+RECENT = 16
+"""Turns in the answer for one conversation. All of them are at /turns and in the log."""
 
 
-class Change(View):
-    slot: str
-    operation: Literal["carryover", "delete", "dontcare", "update", "yes", "no"]
-    before: str | None
-    after: str | None
-    probability: float | None = Field(description="that the change is right; null where a person made it")
-    evidence: Evidence | None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem(JsonRecord):
+    """An error. A version that is null is left out."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"use_attribute_docstrings": True}
+
+    error: str
+    """One sentence: what came, what was expected, what to do next."""
+    version: int | None = None
+    """For 409: the version that the conversation has."""
 
 
-class Pending(Change):
-    question: str = Field(description="what to ask the user")
-    turn: int = Field(description="number of the turn that asked for the write")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedEntry(Entry):
+    """One entry of the log, with its number."""
 
-
-class Refused(Change):
-    reason: str
-
-
-class TurnView(View):
-    system: str
-    user: str
-
-
-class EntryView(View):
-    """One entry of the log: what happened, and all that it did."""
-
-    version: int = Field(description="the version that it made")
-    kind: Literal["turn", "correction", "pin", "unpin", "confirm", "reject", "undo", "redo"]
-    source: Literal["model", "person", "api"]
-    time: str
-    model: str | None = None
-    domain: str | None = Field(None, description="what the model says the turn is about")
-    turn: TurnView | None = None
-    changes: list[Change] = []
-    held: list[Pending] = Field([], description="writes that became pending")
-    released: list[Pending] = Field([], description="writes that are no longer pending")
-    refused: list[Refused] = []
-    pinned: list[str] = []
-    unpinned: list[str] = []
-    target: int | None = Field(None, description="for undo and redo: the entry that was taken back or done again")
+    version: int
+    """The version that it made."""
 
     @classmethod
-    def of(cls, entry: Entry, *, version: int) -> EntryView:
-        return cls.model_validate({**entry.to_json(), "version": version})
+    def of(cls, entry: Entry, version: int) -> Self:
+        return cls(**_parts(entry), version=version)
 
 
-class SnapshotView(View):
+# One conversation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotView(JsonRecord):
     """A conversation at one version."""
 
-    version: int = Field(description="number of entries in the log; changes with every write")
-    state: Memory
-    pinned: list[str]
-    pending: list[Pending]
+    id: str
+    version: int
+    """Number of entries in the log; every write adds one."""
+    state: JsonState
+    """Slot to value; a slot that is absent is not known."""
+    pinned: JsonSlots
+    """Slots that only new evidence in a later utterance changes."""
+    pending: tuple[Pending, ...]
+    """Writes that wait for an answer."""
     can_undo: bool
     can_redo: bool
 
 
-class WrittenView(SnapshotView):
-    """The answer to a write: the memory after it, and what was done."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(SnapshotView):
+    """The answer to a write: the conversation after it, and the entry that was added to its log."""
 
-    id: str
-    entry: EntryView
-
-    @classmethod
-    def of(cls, written: Written) -> WrittenView:
-        snapshot = written.snapshot
-        entry = EntryView.of(written.entry, version=snapshot.version)
-        return cls.model_validate({**snapshot_fields(snapshot), "id": written.conversation, "entry": entry})
-
-
-class ConversationView(SnapshotView):
-    id: str
-    subject: str | None
-    created_at: datetime
-    updated_at: datetime
-    expires_at: datetime | None
-    turns: list[TurnView] = Field(description="the turns that have not been undone")
+    entry: NumberedEntry
 
     @classmethod
-    def of(cls, record: Record) -> ConversationView:
-        turns = record.snapshot.to_json()["turns"]
-        return cls.model_validate({**snapshot_fields(record.snapshot), **_record_fields(record), "turns": turns})
+    def of(cls, written: Written) -> Answer:
+        entry = NumberedEntry.of(written.entry, written.snapshot.version)
+        return cls(**_snapshot(written.conversation, written.snapshot), entry=entry)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return self.entry.changes
+
+    @property
+    def refused(self) -> tuple[Refused, ...]:
+        return self.entry.refused
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VersionView(SnapshotView):
-    id: str
-    turns: list[TurnView]
+    """A conversation as it was at a version."""
+
+    turn_count: int
+    """How many turns have not been undone."""
+    turns: tuple[JsonTurn, ...]
+    """The last 16 of them; `GET .../turns` has all."""
 
     @classmethod
     def of(cls, id: str, snapshot: Snapshot) -> VersionView:
-        turns = snapshot.to_json()["turns"]
-        return cls.model_validate({**snapshot_fields(snapshot), "id": id, "turns": turns})
+        recent = snapshot.turns[-RECENT:]
+        return cls(**_snapshot(id, snapshot), turn_count=len(snapshot.turns), turns=recent)
 
 
-class Summary(View):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationView(VersionView):
+    """A conversation as it is."""
+
+    subject: str | None
+    """Whom it is about."""
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    """When it is erased, if nobody writes to it before; null where nothing is ever erased."""
+
+    @classmethod
+    def stored(cls, record: Record) -> ConversationView:
+        return cls(**_parts(VersionView.of(record.id, record.snapshot)), **_dates(record))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary(JsonRecord):
+    """A conversation in a list."""
+
     id: str
     subject: str | None
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None
     version: int
-    turns: int = Field(description="how many turns have not been undone")
-    state: Memory
+    turns: int
+    """How many turns have not been undone."""
+    state: JsonState
 
     @classmethod
     def of(cls, record: Record) -> Summary:
-        snapshot = record.snapshot
-        return cls.model_validate(
-            {
-                **_record_fields(record),
-                "version": record.version,
-                "turns": len(snapshot.turns),
-                "state": snapshot.state.to_json(),
-            }
-        )
+        turns, state = len(record.snapshot.turns), record.snapshot.state
+        return cls(id=record.id, **_dates(record), version=record.version, turns=turns, state=state)
 
 
-class PageView(View):
-    conversations: list[Summary]
-    next: str | None = Field(description="give it as `cursor` for the next page; null at the end")
-
-
-class LogView(View):
-    id: str
-    version: int
-    entries: list[EntryView]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageView(JsonRecord):
+    conversations: tuple[Summary, ...]
+    next: str | None
+    """Give it as `cursor` to get the next page; null at the end."""
 
     @classmethod
-    def of(cls, id: str, log: Sequence[Entry]) -> LogView:
-        entries = [EntryView.of(entry, version=number) for number, entry in enumerate(log, 1)]
-        return cls(id=id, version=len(log), entries=entries)
+    def of(cls, page: Page, *, next: str | None) -> PageView:
+        return cls(conversations=tuple(map(Summary.of, page.records)), next=next)
 
 
-class TurnDetail(TurnView):
-    """A turn that has not been undone, with the memory after it."""
-
-    number: int = Field(description="1 for the first")
-    version: int = Field(description="the entry that it is in the log")
-    model: str | None
-    domain: str | None
-    changes: list[Change]
-    held: list[Pending]
-    refused: list[Refused]
-    state: Memory
-    corrected: dict[str, str] = Field(
-        description="the memory as it stood before the next turn, or now: with what a person changed after this turn"
-    )
+# Its past
 
 
-class TurnsView(View):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogView(JsonRecord):
     id: str
     version: int
-    turns: list[TurnDetail]
+    """Number of entries in the whole log."""
+    entries: tuple[NumberedEntry, ...]
+
+    @classmethod
+    def of(cls, id: str, entries: Sequence[Entry], *, after: int, version: int) -> LogView:
+        numbered = (NumberedEntry.of(entry, number) for number, entry in enumerate(entries, after + 1))
+        return cls(id=id, version=version, entries=tuple(numbered))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDetail(NumberedEntry):
+    """A turn that has not been undone, with the memory after it."""
+
+    number: int
+    """1 for the first turn."""
+    system: str
+    user: str
+    state: JsonState
+    """The memory after the turn."""
+    corrected: JsonState
+    """The memory before the next turn, or now: with what a person changed after this turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsView(JsonRecord):
+    id: str
+    version: int
+    turns: tuple[TurnDetail, ...]
 
     @classmethod
     def of(cls, id: str, log: Sequence[Entry]) -> TurnsView:
         in_force = replay(log).done
         rows: list[dict[str, Any]] = []
-        for number, after in zip(in_force, audit.snapshots(log[n - 1] for n in in_force), strict=True):
-            entry, state = log[number - 1], after.state.to_json()
+        for version, after in zip(in_force, audit.snapshots(log[n - 1] for n in in_force), strict=True):
+            entry = log[version - 1]
             if entry.turn is not None:
-                told = {"changes": [], "held": [], "refused": [], "model": None, "domain": None, **entry.to_json()}
-                said = {"system": entry.turn.system, "user": entry.turn.user}
-                rows.append({**told, **said, "number": len(rows) + 1, "version": number, "state": state})
+                said = {"number": len(rows) + 1, "system": entry.turn.system, "user": entry.turn.user}
+                rows.append({**_parts(entry), "version": version, **said, "state": after.state})
             if rows:
-                rows[-1]["corrected"] = state
-        return cls(id=id, version=len(log), turns=[TurnDetail.model_validate(row) for row in rows])
+                rows[-1]["corrected"] = after.state
+        return cls(id=id, version=len(log), turns=tuple(TurnDetail(**row) for row in rows))
 
 
-class SlotEventView(View):
-    version: int
-    kind: Literal["turn", "correction", "pin", "unpin", "confirm", "reject", "undo", "redo"]
-    source: Literal["model", "person", "api"]
-    time: str
-    in_force: bool = Field(description="false where it has been undone since")
-    model: str | None = None
-    turn: TurnView | None = None
-    change: Change | None = None
-    pending: Pending | None = None
-    refused: Refused | None = None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryView(JsonRecord):
+    """Everything that happened to a slot."""
 
-
-class HistoryView(View):
     id: str
     slot: str
-    value: str | None
-    events: list[SlotEventView] = Field(description="oldest first; the last change in force is why it is so")
+    value: JsonValue | None
+    """Its value now; null where nothing is known."""
+    events: tuple[SlotEvent, ...]
+    """Oldest first. The last change in force is why the slot has its value."""
 
     @classmethod
     def of(cls, id: str, slot: str, log: Sequence[Entry]) -> HistoryView:
-        events = [event.to_json() for event in audit.slot_history(log, slot)]
-        value = replay(log).state.to_json().get(slot)
-        return cls.model_validate({"id": id, "slot": slot, "value": value, "events": events})
+        return cls(id=id, slot=slot, value=replay(log).state.get(slot), events=audit.slot_history(log, slot))
 
 
-class Erased(View):
-    erased: int = Field(description="how many conversations there were")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased(JsonRecord):
+    erased: int
+    """How many conversations there were."""
 
 
-class TrackedTurn(View):
-    state: Memory
-    changes: list[Change]
-    pending: list[Pending]
-    refused: list[Refused]
-    domain: str | None
-
-    @classmethod
-    def of(cls, result: Result) -> TrackedTurn:
-        return cls.model_validate(result.to_json())
+# Whole dialogues
 
 
-class TrackedView(View):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedView(JsonRecord):
     model: str
-    state: Memory
-    turns: list[TrackedTurn]
+    state: JsonState
+    """The memory at the end."""
+    turns: tuple[TrackedTurn, ...]
 
     @classmethod
     def of(cls, model: str, results: Sequence[Result]) -> TrackedView:
-        return cls(model=model, state=results[-1].state.to_json(), turns=list(map(TrackedTurn.of, results)))
+        return cls(model=model, state=results[-1].state, turns=tuple(result.tracked for result in results))
 
 
-class DifferenceView(View):
-    turn: int
-    slot: str
-    stored: str | None
-    replayed: str | None
-
-
-class ReplayedConversation(View):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedConversation(JsonRecord):
     id: str
     turns: int
-    differences: list[DifferenceView]
+    differences: tuple[Difference, ...]
 
 
-class ReplayView(View):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayView(JsonRecord):
+    """Stored conversations under another model."""
+
     model: str
     turns: int
-    changed_turns: int = Field(description="turns whose state would be different")
+    changed_turns: int
+    """Turns whose state would be different."""
     changed_conversations: int
-    conversations: list[ReplayedConversation]
+    conversations: tuple[ReplayedConversation, ...]
 
     @classmethod
     def of(cls, replayed: Replayed) -> ReplayView:
-        conversations = [
-            ReplayedConversation(
-                id=id,
-                turns=replayed.turns[id],
-                differences=[
-                    DifferenceView(
-                        turn=item.turn, slot=item.slot, stored=_text(item.stored), replayed=_text(item.replayed)
-                    )
-                    for item in differences
-                ],
-            )
+        found = tuple(
+            ReplayedConversation(id=id, turns=replayed.turns[id], differences=tuple(differences))
             for id, differences in replayed.differences.items()
-        ]
+        )
         return cls(
             model=replayed.model,
-            turns=sum(conversation.turns for conversation in conversations),
-            changed_turns=sum(len({item.turn for item in conversation.differences}) for conversation in conversations),
-            changed_conversations=sum(bool(conversation.differences) for conversation in conversations),
-            conversations=conversations,
+            turns=sum(conversation.turns for conversation in found),
+            changed_turns=sum(len({item.turn for item in conversation.differences}) for conversation in found),
+            changed_conversations=sum(bool(conversation.differences) for conversation in found),
+            conversations=found,
         )
 
 
-class SlotView(View):
+# The model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotView(JsonRecord):
     slot: str
     domain: str
     name: str
     description: str
-    values: list[str] | None = Field(description="the closed list of values; null where any text may be written")
+    values: tuple[str, ...] | None
+    """The closed list of values; null where any text may be written."""
 
 
-class SchemaView(View):
-    domains: list[str]
-    slots: list[SlotView]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaView(JsonRecord):
+    domains: tuple[str, ...]
+    slots: tuple[SlotView, ...]
+    different: tuple[tuple[str, str], ...]
+    """Pairs of slots that never have the same value."""
 
     @classmethod
     def of(cls, schema: Schema) -> SchemaView:
-        slots = [
-            SlotView(
-                slot=str(slot),
-                domain=slot.domain,
-                name=slot.name,
-                description=slot.description,
-                values=None if slot.values is None else list(slot.values),
-            )
-            for slot in schema.slots
-        ]
-        return cls(domains=list(schema.domains), slots=slots)
+        slots = tuple(
+            SlotView(slot=str(s), domain=s.domain, name=s.name, description=s.description, values=s.values)
+            for s in schema.slots
+        )
+        return cls(domains=schema.domains, slots=slots, different=schema.different)
+
+    def schema(self) -> Schema:
+        """The schema that it was made of."""
+        slots = (Slot.of(s.domain, s.name, description=s.description, values=s.values) for s in self.slots)
+        return Schema(slots, different=self.different)
 
 
-class ModelView(View):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelView(JsonRecord):
     id: str
-    operations: list[str]
-    history: int = Field(description="how many turns before the current one the model reads")
-    threshold: float = Field(description="writes less probable than this are held back")
+    operations: tuple[str, ...]
+    history: int
+    """How many turns before the current one the model reads."""
+    threshold: float
+    """Writes less probable than this are held back."""
     slots: int
-    other_models: list[str] = Field(description="what stored conversations can be replayed under")
+    other_models: tuple[str, ...]
+    """The models that stored conversations can be replayed under."""
 
     @classmethod
-    def of(cls, tracker: Tracker, *, others: list[str]) -> ModelView:
+    def of(cls, tracker: Tracker, *, others: Sequence[str]) -> ModelView:
         return cls(
             id=tracker.predictor.model_id,
-            operations=[str(operation) for operation in tracker.predictor.operation_set.operations],
+            operations=tuple(map(str, tracker.predictor.operation_set.operations)),
             history=tracker.predictor.history,
             threshold=tracker.threshold,
             slots=len(tracker.schema),
-            other_models=others,
+            other_models=tuple(others),
         )
 
 
-class ExampleView(View):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleView(JsonRecord):
     name: str
     title: str
     about: str
-    turns: list[TurnView]
+    turns: tuple[JsonTurn, ...]
 
 
-class ExamplesView(View):
-    examples: list[ExampleView]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamplesView(JsonRecord):
+    examples: tuple[ExampleView, ...]
 
     @classmethod
     def of(cls, found: Mapping[str, Example]) -> ExamplesView:
-        return cls(
-            examples=[
-                ExampleView(
-                    name=name,
-                    title=example.title,
-                    about=example.about,
-                    turns=[TurnView(system=turn.system, user=turn.user) for turn in example.dialogue.turns],
-                )
-                for name, example in found.items()
-            ]
+        views = (
+            ExampleView(name=name, title=example.title, about=example.about, turns=example.dialogue.turns)
+            for name, example in found.items()
         )
+        return cls(examples=tuple(views))
 
 
-class Health(View):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health(JsonRecord):
     status: Literal["ok"]
 
 
-class Readiness(View):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness(JsonRecord):
     ready: bool
     model: str
 
 
-def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
-    data = snapshot.to_json()
+# Parts of the above
+
+
+def _parts(record: Entry | VersionView) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _snapshot(id: str, snapshot: Snapshot) -> dict[str, Any]:
     return {
-        **{name: data[name] for name in ("version", "state", "pinned", "pending")},
+        "id": id,
+        "version": snapshot.version,
+        "state": snapshot.state,
+        "pinned": snapshot.pinned,
+        "pending": tuple(snapshot.pending[slot] for slot in sorted(snapshot.pending)),
         "can_undo": bool(snapshot.done),
         "can_redo": bool(snapshot.undone),
     }
 
 
-def _record_fields(record: Record) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "subject": record.subject,
-        "created_at": _time(record.created_at),
-        "updated_at": _time(record.updated_at),
-        "expires_at": None if record.expires_at is None else _time(record.expires_at),
-    }
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def _text(value: Value | None) -> str | None:
-    return None if value is None else value_to_json(value)
+def _dates(record: Record) -> dict[str, Any]:
+    seconds = {name: getattr(record, name) for name in ("created_at", "updated_at", "expires_at")}
+    times = {name: None if time is None else datetime.fromtimestamp(time, UTC) for name, time in seconds.items()}
+    return {"subject": record.subject, **times}
