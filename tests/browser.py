@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import socket
 import threading
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 from scripted import GoldPredictor, RulePredictor
+from waiting import until
 
 from somdst.corpora.examples import examples
 from somdst.memory.schema import Schema
@@ -58,31 +58,29 @@ def _sureness(slot: str, said: SlotPrediction) -> float:
 
 
 @contextmanager
-def served(settings: Settings) -> Iterator[str]:
-    """The service's address."""
-    app = create_app(settings, lambda name: Tracker(Rehearsed(), threshold=0.5))
+def served(settings: Settings, tracker: Tracker | None = None) -> Iterator[str]:
+    """The address of a service with this tracker, by default the rehearsed one."""
+    chosen = tracker or Tracker(Rehearsed(), threshold=0.5)
+    app = create_app(settings, lambda name: chosen)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", lifespan="on"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        _wait(url)
-        yield url
-        server.should_exit = True
-        thread.join(20)
-
-
-def _wait(url: str) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+        until(lambda: _ready(url), what="the start of the service")
         try:
-            if httpx.get(f"{url}/readyz", timeout=5).status_code == 200:
-                return
-        except httpx.HTTPError:
-            pass
-        time.sleep(0.02)
-    raise AssertionError("the service did not start")
+            yield url
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz", timeout=60).status_code == 200
+    except httpx.HTTPError:
+        return False
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from somdst.errors import ModelError
@@ -84,6 +84,7 @@ class RulePredictor(ScriptedPredictor):
 
     "hotel area north"                   UPDATE, with the characters of "north" as evidence
     "hotel area like restaurant area"    UPDATE, copied from another slot
+    "hotel area as before"               UPDATE, with what the user said of it in the turn before
     "any hotel area"                     DONTCARE
     "no hotel area"                      DELETE
     "maybe" before any of them           with probability 0.3 instead of 0.95
@@ -117,6 +118,9 @@ class RulePredictor(ScriptedPredictor):
             return SlotPrediction(kind, probability)
         if not match[3]:
             return None
+        if match[3] == "as before" and item.previous_turn is not None:
+            found = self._find(slot, words, "user", item.previous_turn.user, item)
+            return replace(found, evidence=replace(found.evidence, turns_ago=1)) if found and found.evidence else None
         if match[3].startswith("like "):
             other = match[3].removeprefix("like ").replace(" ", "-", 1)
             value = item.state.get(other)
@@ -188,6 +192,7 @@ class RuleOpener:
     model: str = "rules"
     stop: Literal["interrupt", "hang"] | None = None
     threshold: float = 0.5
+    schema: str | None = None
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -196,4 +201,6 @@ class RuleOpener:
     def __call__(self, *, threads: int | None = None) -> Tracker:
         if self.model == "broken":
             raise ModelError("The model is broken.")
-        return Tracker(StoppingPredictor(self.stop) if self.stop else RulePredictor(), threshold=self.threshold)
+        predictor = StoppingPredictor(self.stop) if self.stop else RulePredictor()
+        schema = Schema.load(self.schema) if self.schema else None
+        return Tracker(predictor, schema=schema, threshold=self.threshold)

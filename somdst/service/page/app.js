@@ -14,6 +14,8 @@ import { frames, inForce, placesOf, spoken, summary } from "./log.js";
 import { drawMemory, revealChanges } from "./memory.js";
 import { Replay } from "./replay.js";
 
+const PART = 1000; // entries of a log in one request
+
 const page = {
   id: null,
   entries: [],
@@ -112,7 +114,12 @@ function show(id, entries) {
 }
 
 async function read(id) {
-  const { entries } = await call("GET", `v1/conversations/${id}/log`);
+  const entries = [];
+  for (let more = true; more;) {
+    const part = await call("GET", `v1/conversations/${id}/log?after=${entries.length}&limit=${PART}`);
+    entries.push(...part.entries);
+    more = part.entries.length === PART;
+  }
   show(id, entries);
   toTheEnd();
 }
