@@ -1,9 +1,9 @@
 """Load on a service, from this process to another one on the same machine: dialogues, turn by turn, over HTTP.
 
-Two shapes. Closed: so many conversations, each sending its next turn as soon as the last was answered, which shows how
-much the service can do. Open: turns arrive at a given rate whatever the service does, as people do, and a turn's
-latency counts from when it should have been sent, so that a stall is not hidden. The HTTP client is a few lines over a
-socket: a full one would take as much of the machine as the service that it measures. Run by `service.py`.
+Two shapes. Closed: a fixed number of conversations, each sending its next turn as soon as the last was answered, which
+shows how much the service can do. Open: turns arrive at a given rate, however fast the service is, and a turn's latency
+counts from when it should have been sent, so that a stall is not hidden. The HTTP client is a few lines over a socket:
+a full one would take as much of the machine as the service that it measures. Run by `service.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A model of BERT-base's size, run the way the authors' released code runs it: the yardstick of `turns.py`.
 
 Float32, every input padded to 256, slots generated one after the other, always nine steps. Its weights are random,
-which costs the same time; the slots to generate are told from outside, as many as really are updated.
+which costs the same time; the number of slots to generate is given, as many as are really updated.
 """
 
 from __future__ import annotations

@@ -293,7 +293,7 @@ def _batches(port: int) -> tuple[float, float]:
 
 
 def memory(pid: int) -> float | None:
-    """Resident megabytes of a process, where the system tells."""
+    """Resident megabytes of a process; None if the system does not say."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

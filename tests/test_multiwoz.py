@@ -196,7 +196,7 @@ def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"valListFile.txt is not UTF-8"):
         open_corpus(path, split="train")
     archive.write_bytes(archive.read_bytes()[:-30])
-    with pytest.raises(CorpusError, match=r"mw.zip is no zip, or was cut short"):
+    with pytest.raises(CorpusError, match=r"mw.zip is not a zip, or was cut short"):
         open_corpus(archive)
     for content, sentence in (
         (b"", "is empty"),

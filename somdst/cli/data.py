@@ -28,7 +28,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Corpo
 
 SplitOption = Annotated[Literal["train", "dev", "test"] | None, typer.Option("--split", help="Only this part.")]
 SchemaOption = Annotated[
-    str | None, typer.Option("--schema", help="A schema file, or `multiwoz`. Not needed where the corpus tells it.")
+    str | None, typer.Option("--schema", help="A schema file, or `multiwoz`. Not needed if the corpus has its own.")
 ]
 
 
@@ -56,7 +56,7 @@ def stats(
 ) -> None:
     """Count a corpus as the paper does: operations, domains, vocabulary, domain transitions.
 
-    On MultiWOZ the paper's figure stands beside ours, and differences are marked.
+    On MultiWOZ the paper's figure is beside ours, and differences are marked.
 
     Example: `somdst data stats multiwoz-2.1/test.jsonl.xz`
     """
@@ -252,7 +252,7 @@ def check(
     limit: Annotated[int, typer.Option(min=0, help="Most findings to print of each kind; 0 prints all.")] = 10,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Say, with file and line, what is wrong or suspicious in a corpus. Exit code 1 where training would be harmed.
+    """Say, with file and line, what is wrong or suspicious in a corpus. Exit code 1 if training would be harmed.
 
     Example: `somdst data check own.jsonl --schema schema.yaml`
     """

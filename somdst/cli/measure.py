@@ -104,13 +104,13 @@ def evaluate(
         _print_metrics(trial, metrics, perturbed, as_published=not oracles and not threshold)
         typer.echo(f"{counted(metrics.turns, 'turn')} in {seconds:.1f} s: {metrics.turns / seconds:.0f} per second")
         return
-    told: dict[str, Any] = {"model": predictor.model_id, "corpus": trial.corpus, "oracle": sorted(oracles)}
-    told |= {"threshold": threshold, "seconds": round(seconds, 3)}
-    told |= {"turns_per_second": round(metrics.turns / seconds, 2)}
-    told |= {"calibration": calibrate(scored_changes(runs)).to_json()}
+    data: dict[str, Any] = {"model": predictor.model_id, "corpus": trial.corpus, "oracle": sorted(oracles)}
+    data |= {"threshold": threshold, "seconds": round(seconds, 3)}
+    data |= {"turns_per_second": round(metrics.turns / seconds, 2)}
+    data |= {"calibration": calibrate(scored_changes(runs)).to_json()}
     if kinds:
-        told["perturbations"] = {row.kind: row.to_json() for row in perturbed}
-    print_json(metrics.to_json() | told)
+        data["perturbations"] = {row.kind: row.to_json() for row in perturbed}
+    print_json(metrics.to_json() | data)
 
 
 def _perturbed(trial: Trial, kinds: Iterable[Perturbation], **given: Any) -> list[Perturbed]:

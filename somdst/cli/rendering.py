@@ -1,6 +1,6 @@
 """How a conversation looks in the terminal: what was said with its evidence underlined, the memory, a slot's history.
 
-An operation has a colour and a sign, so that it can be told without colours too. What people typed is shown as text,
+An operation has a colour and a sign, so that it is clear without colours too. What people typed is shown as text,
 never as markup or as terminal codes.
 """
 

@@ -49,7 +49,7 @@ class InputCheck(Protocol):
 
 
 class Source(NamedTuple):
-    """Where a dialogue stands, and the dialogue, or why it cannot be read or was left out."""
+    """A dialogue with its place, or why it cannot be read or was left out."""
 
     place: Place
     dialogue: Dialogue | CorpusError | Dropped
@@ -60,12 +60,12 @@ def open_to_check(
 ) -> tuple[Iterator[Source], Schema]:
     """The dialogues of a corpus with their places, and the schema to check them against.
 
-    JSON lines are read line by line, so that a bad line is a finding. They do not tell their slots: slots that merely
-    occur are what is to be checked, so a schema has to be given.
+    JSON lines are read line by line, so that a bad line is a finding. They do not say which
+    slots there should be, and the slots that occur are what is to be checked, so a schema has to be given.
     """
     files = _json_lines_files(Path(path), split)
     if files and schema is None:
-        raise SchemaError("JSON lines do not tell which slots there should be: give a schema with --schema.")
+        raise SchemaError("JSON lines do not say which slots there should be: give a schema with --schema.")
     if files:
         return _lines_of(files), schema_for([], given=schema)
     corpora = [part.corpus for part in open_parts(path, split=split)]
@@ -209,10 +209,10 @@ class _Checker:
             said = normalise(str(value), self.normalisation)
             if value is DONTCARE or said in IMPLIED or slot not in self.schema:
                 continue
-            stands = [n for n, words in enumerate(text, start=1) if _says(words, said)]
-            if any(n <= number for n in stands) or value in before.values():
+            turns = [n for n, words in enumerate(text, start=1) if _says(words, said)]
+            if any(n <= number for n in turns) or value in before.values():
                 continue
-            later = min(stands, default=None)
+            later = min(turns, default=None)
             where = "nowhere in the dialogue" if later is None else f"nowhere before turn {later}"
             yield Problem(Kind.NOWHERE, f'"{slot}" becomes "{value}", which is said {where}.', slot)
 
@@ -250,7 +250,7 @@ class _Checker:
 
 
 def _says(text: str, value: str) -> bool:
-    """Whether a value is in a text: a number as a word of its own, other values whatever their spaces.
+    """Whether a value is in a text: a number as a word of its own, other values with any spacing.
 
     >>> _says("a guesthouse at 7:15", "guest house"), _says("a guesthouse at 7:15", "07:15"), _says("at 7:15", "15")
     (True, True, False)

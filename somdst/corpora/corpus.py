@@ -24,7 +24,7 @@ SPLIT_NAMES: Final[dict[Split, tuple[str, ...]]] = {
 
 
 def split_in(name: str) -> Split | None:
-    """The split that a file's name tells.
+    """The split that a file's name says.
 
     >>> split_in("original-test.json.xz"), split_in("woz_validate_en.json"), split_in("data.json")
     ('test', 'dev', None)
@@ -57,7 +57,7 @@ class Corpus:
     dialogues: tuple[Dialogue, ...]
     dropped: tuple[Dropped, ...] = ()
     schema: Schema | None = None
-    """The slots that the format itself tells; None for JSON lines."""
+    """The slots that the format itself defines; None for JSON lines."""
 
     @property
     def turns(self) -> int:
@@ -65,7 +65,7 @@ class Corpus:
 
 
 def outside_schema(dialogues: Iterable[Dialogue], schema: Schema) -> dict[str, int]:
-    """The labelled slots that the schema lacks, with the number of turns that have them; `run` does not count them."""
+    """The labelled slots that the schema lacks, with their number of turns. Evaluation does not count them."""
     outside: dict[str, int] = {}
     for dialogue in dialogues:
         for turn in dialogue.turns:
@@ -76,12 +76,12 @@ def outside_schema(dialogues: Iterable[Dialogue], schema: Schema) -> dict[str, i
 
 
 def check_fit(dialogues: Sequence[Dialogue], schema: Schema) -> None:
-    """Refuse a corpus that cannot measure the schema at all: no labels, or only slots that the schema lacks."""
+    """Refuse a corpus that does not fit the schema at all: no labels, or only slots that the schema lacks."""
     slots = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
     if not dialogues or not slots:
-        raise CorpusError("The corpus has no labelled turn to measure with: give one whose turns have states.")
+        raise CorpusError("The corpus has no labelled turn: give one whose turns have states.")
     if not any(slot in schema for slot in slots):
         raise CorpusError(
-            f"The corpus labels {', '.join(sorted(slots)[:3])} and so on, the model tracks "
-            f"{', '.join(schema.slots[:3])} and so on, and no slot is in both: use a model trained for these slots."
+            f"The corpus labels {', '.join(sorted(slots)[:3])} and so on, the schema has {', '.join(schema.slots[:3])} "
+            "and so on, and no slot is in both: give a corpus and a schema (or a model) for the same slots."
         )

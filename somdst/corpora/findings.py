@@ -74,7 +74,7 @@ WORDS = {
 
 
 class Place(NamedTuple):
-    """Where something was found; lines and turns count from 1, and None where there is none."""
+    """Where something was found; lines and turns count from 1. None: not known."""
 
     file: str
     line: int | None = None

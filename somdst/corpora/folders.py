@@ -1,4 +1,4 @@
-"""`Folder`: a folder or a zip of corpus files, the same from outside. Files in it may be compressed."""
+"""`Folder`: a folder or a zip of corpus files, used in the same way. Files in it may be compressed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from somdst.corpora.reading import DAMAGED, parse_json
 from somdst.errors import CorpusError
 
 MAX_DEPTH = 3
-"""How many folders deep files are looked for: a zip often holds one folder, which holds one a split."""
+"""How many folders deep to search: a zip often has one folder, which has one folder per split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _names_in_zip(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except zipfile.BadZipFile as error:
-        raise CorpusError(f"{path} is no zip, or was cut short ({error}): fetch it again.") from error
+        raise CorpusError(f"{path} is not a zip, or was cut short ({error}): fetch it again.") from error
     except OSError as error:
         raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from error
     # Zips made on a Mac carry a shadow of every file.

@@ -1,10 +1,10 @@
-"""The project's own format, which is also what a user with own data writes: one dialogue a line, as JSON.
+"""The project's own format, which is also what users write their own data in: one JSON dialogue per line.
 
     {"id": "d1", "turns": [{"system": "", "user": "A hotel in the north", "domain": "hotel",
                             "state": {"hotel-area": "north"}}], "goal": ["hotel"]}
 
 `state` is the whole state after the turn; a slot that is absent is NULL, "dontcare" is DONTCARE. `system`, `domain`,
-`state` and `goal` may be missing. Plain, .gz and .xz. Whether slots fit a schema is `check.py`'s concern.
+`state` and `goal` may be missing. Plain, .gz and .xz. Does not check slots against a schema; see `check.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_LINE: Final = 4 * 2**20
 
 
 def read_dialogues(path: str | Path) -> Iterator[Dialogue]:
-    """The dialogues of a file, one after the other; the first line that is wrong raises `CorpusError`."""
+    """The dialogues of a file, one after the other. The first bad line raises `CorpusError`."""
     for _, dialogue in read_lines(path):
         if isinstance(dialogue, CorpusError):
             raise dialogue
@@ -34,7 +34,7 @@ def read_dialogues(path: str | Path) -> Iterator[Dialogue]:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, Dialogue | CorpusError]]:
-    """Line number, and the dialogue or what is wrong with that line; only a damaged or empty file raises."""
+    """Line numbers with the dialogue or the error of each line. Only a damaged or empty file raises."""
     path = Path(path)
     empty = True
     with reading(path) as stream:
@@ -47,11 +47,11 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, Dialogue | CorpusError]]
             except CorpusError as error:
                 yield number, error
     if empty:
-        raise CorpusError(f"{path} is empty: it should hold one dialogue a line, as JSON.")
+        raise CorpusError(f"{path} is empty: it should have one JSON dialogue per line.")
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """Lines, of which one that is too long comes cut: memory stays bounded whatever the file holds."""
+    """Lines; one that is too long is cut, so that memory stays bounded."""
     while line := stream.readline(MAX_LINE + 1):
         yield line
         while len(line) > MAX_LINE and not line.endswith(b"\n"):
@@ -60,12 +60,12 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _parse(line: bytes, where: str) -> Dialogue:
     if len(line) > MAX_LINE:
-        raise CorpusError(f"{where} is longer than {MAX_LINE >> 20} MB: write one dialogue a line.")
+        raise CorpusError(f"{where} is longer than {MAX_LINE >> 20} MB: write one dialogue per line.")
     return dialogue_from_json(parse_json(line, where), where=where)
 
 
 def write_dialogues(path: str | Path, dialogues: Iterable[Dialogue]) -> int:
-    """Write all dialogues and return their number; if anything goes wrong on the way, the file stays as it was."""
+    """Write all dialogues and return their number; if anything goes wrong, the file stays as it was."""
     count = 0
     with replacing(Path(path)) as stream:
         for dialogue in dialogues:
@@ -93,7 +93,7 @@ def turn_to_json(turn: Turn) -> dict[str, Any]:
 
 
 def dialogue_from_json(data: object, *, where: str = "The dialogue") -> Dialogue:
-    """A dialogue from parsed JSON; `where` opens the sentence where something is wrong."""
+    """A dialogue from parsed JSON. Errors begin with `where`."""
     if not isinstance(data, dict):
         raise CorpusError(f'{where} is not a JSON object with "id" and "turns".')
     name, turns, goal = data.get("id"), data.get("turns"), data.get("goal")
@@ -123,7 +123,7 @@ def turn_from_json(data: object) -> Turn:
 
 
 def _explained(name: str, turns: list[Any], where: str) -> CorpusError:
-    """Which turn it was: looked for only now, so that good dialogues are read fast."""
+    """The error with the number of its turn. Only searched for now, so that good dialogues are read fast."""
     for number, turn in enumerate(turns, start=1):
         try:
             turn_from_json(turn)

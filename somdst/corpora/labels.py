@@ -1,4 +1,4 @@
-"""Repair of MultiWOZ's gold labels: many spellings of one value become one, and what is no value becomes NULL.
+"""Repair of MultiWOZ's gold labels: many spellings of one value become one, and what is not a value becomes NULL.
 
 Facts as tables, applied to the gold of all splits and never to what a model predicts. First the table for any slot,
 then the slot's own. Text rules come before this, in `normalisation.py`.
@@ -76,7 +76,7 @@ BY_SLOT: Final = {
 
 
 def clean(slot: Slot, raw: str) -> Value | None:
-    """The value that an annotator's text stands for; None for NULL.
+    """The value that an annotator's text means; None for NULL.
 
     >>> clean(Slot.of("hotel", "area"), "Town Centre")
     'centre'

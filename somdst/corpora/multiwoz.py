@@ -35,7 +35,7 @@ _SLOTS: Final = {str(slot): slot for slot in (*SCHEMA.slots, *_OTHER_SLOTS)}
 _MOST = 27
 """A part of MultiWOZ may lack a rare slot of the thirty."""
 _NO_GOAL: Final = ("eod", "topic", "messageLen", "message")
-"""Keys of a goal that are no domains."""
+"""Keys of a goal that are not domains."""
 
 Metadata = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Domain, then `semi` or `book`, then the slot's name, to what the annotator wrote."""
@@ -92,7 +92,7 @@ def _listed(folder: Folder, file: str) -> list[str]:
     found = folder.find(file, f"{file}.json", f"{file}.txt")
     names = [_id(line) for line in folder.read_text(found).splitlines() if line.strip()]
     if not names:
-        raise CorpusError(f"{folder.where(found)} is empty: it should list one dialogue id a line.")
+        raise CorpusError(f"{folder.where(found)} is empty: it should list one dialogue id per line.")
     return names
 
 

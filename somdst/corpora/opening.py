@@ -71,11 +71,11 @@ def has_parts(path: str | Path) -> bool:
 
 
 def schema_for(corpora: Sequence[Corpus], *, given: str | Path | None = None) -> Schema:
-    """The schema that was given; else the one that the corpus tells; else the slots that occur in it."""
+    """The schema that was given; else the corpus's own; else the slots that occur in it."""
     if given is not None:
         return Schema.multiwoz() if given == "multiwoz" else Schema.load(given)
-    told = next((corpus.schema for corpus in corpora if corpus.schema is not None), None)
-    occurring = told or schema_of(dialogue for corpus in corpora for dialogue in corpus.dialogues)
+    own = next((corpus.schema for corpus in corpora if corpus.schema is not None), None)
+    occurring = own or schema_of(dialogue for corpus in corpora for dialogue in corpus.dialogues)
     if occurring is None:
         raise SchemaError("No turn of the corpus has a state, so it has no slots: give a schema with --schema.")
     return Schema.multiwoz() if multiwoz.is_multiwoz(occurring) else occurring

@@ -82,7 +82,7 @@ def _words(values: frozenset[str]) -> frozenset[str]:
 def _lowercase(text: str, rng: random.Random, values: frozenset[str]) -> str:
     words = []
     for word in text.lower().split():
-        # 17:15, 4.50 and the names of places stay whole; their ends lose what stands around them
+        # 17:15, 4.50 and the names of places stay whole; only the punctuation around them goes
         whole = re.search(r"\d[:.]\d", word) or _has_value_word(word, values)
         words.append(re.sub(r"^\W+|\W+$", "", word) if whole else re.sub(r"[^\w\s:&/-]", "", word))
     return " ".join(word for word in words if word)
@@ -185,7 +185,7 @@ def _times(text: str, rng: random.Random, values: frozenset[str]) -> str:
 
 
 def _ways_to_say(hour: int, minute: int, *, known: bool) -> list[str]:
-    """Where it is not `known` which half of the day is meant, what is said must not tell it either."""
+    """If it is not `known` which half of the day is meant, the words must not say it either."""
     ways = []
     if minute % 5 == 0:
         spoken = _spoken(hour, minute)

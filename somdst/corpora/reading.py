@@ -1,4 +1,7 @@
-"""Files under a corpus: plain, .gz or .xz. Damaged ones give one clear sentence; they are written all or not at all."""
+"""Reading the files of a corpus, plain, .gz or .xz, and their JSON. A damaged file gives one clear sentence.
+
+Does not write; see `files.py`.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
 
 
 def parse_json(content: bytes, where: object) -> object:
-    """JSON from UTF-8 bytes; `where` opens the sentence where that is not what they are."""
+    """JSON from UTF-8 bytes. Errors begin with `where`."""
     if not content.strip():
         raise CorpusError(f"{where} is empty: it should hold JSON.")
     try:
@@ -50,21 +53,21 @@ def load_json(path: Path) -> object:
 
 
 def fields(value: object, what: str) -> Mapping[str, Any]:
-    """The value as a JSON object; `what` names it where it is none."""
+    """The value as a JSON object; errors call it `what`."""
     if not isinstance(value, Mapping):
         raise CorpusError(f"{what[0].upper()}{what[1:]} should be a JSON object, not {json_kind(value)}.")
     return value
 
 
 def items(value: object, what: str) -> list[Any]:
-    """The value as a JSON list; `what` names it where it is none."""
+    """The value as a JSON list; errors call it `what`."""
     if not isinstance(value, list):
         raise CorpusError(f"{what[0].upper()}{what[1:]} should be a list, not {json_kind(value)}.")
     return value
 
 
 def text(value: object, what: str) -> str:
-    """The value as text; `what` names it where it is none."""
+    """The value as text; errors call it `what`."""
     if not isinstance(value, str):
         raise CorpusError(f"{what[0].upper()}{what[1:]} should be text, not {json_kind(value)}.")
     return value

@@ -1,6 +1,6 @@
 """Values that are probably one value in two spellings: "guest house" and "guesthouse", "center" and "centre".
 
-It looks only at spelling and frequency, knows no language, and says nothing about numbers and times.
+Uses only spelling and frequency, knows no language, and leaves out numbers and times.
 """
 
 from __future__ import annotations

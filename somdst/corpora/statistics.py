@@ -1,7 +1,7 @@
 """Counting a corpus the way the paper does: operations, domains, slot value vocabulary, domain transitions.
 
     operations         derived between the states of consecutive turns; every slot of the schema counts in every turn
-    dialogues          per domain: by the user's goal where the corpus tells it, else by the domains of the turns
+    dialogues          per domain: by the user's goal if the corpus has it, else by the domains of the turns
     turns              per domain: by the domain of the turn
     vocabulary         distinct words, separated by spaces, in a slot's values; "dontcare" is one
     transitions        the order in which the domains of the turns first appear in a dialogue
@@ -129,7 +129,7 @@ def count(dialogues: Sequence[Dialogue], *, schema: Schema, operation_set: Opera
 
 
 def schema_of(dialogues: Iterable[Dialogue]) -> Schema | None:
-    """The slots that occur in the states; None where no state says anything."""
+    """The slots that occur in the states; None if all states are empty."""
     names = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
     slots = [Slot.of(*slot.split("-", 1)) for slot in names if _SLOT.fullmatch(slot)]
     return Schema(slots) if slots else None
@@ -152,9 +152,9 @@ def _domains(dialogues: Sequence[Dialogue], schema: Schema) -> tuple[DomainCount
     in_dialogues: Counter[str] = Counter()
     in_turns: Counter[str] = Counter()
     for dialogue in dialogues:
-        told = [turn.domain for turn in dialogue.turns if turn.domain is not None]
-        in_turns.update(told)
-        in_dialogues.update(set((dialogue.goal if by_goal else None) or told))
+        named = [turn.domain for turn in dialogue.turns if turn.domain is not None]
+        in_turns.update(named)
+        in_dialogues.update(set((dialogue.goal if by_goal else None) or named))
     return tuple(
         DomainCount(
             domain,

@@ -283,7 +283,7 @@ def _place(talk: _Talk, domain: str) -> None:
 
 
 def _choose(talk: _Talk, domain: str) -> None:
-    """The system offers places until one is taken: its name stands in the system's words only."""
+    """The system offers places until one is taken: only the system says its name."""
     names = talk.rng.sample(NAMES[domain], talk.rng.choice((1, 1, 2)))
     for name in names[:-1]:
         talk.ask(OFFERS[domain], name)

@@ -1,6 +1,6 @@
 """WOZ 2.0 as published with the Neural Belief Tracker: `woz_{train,validate,test}_en.json`, one domain and three slots.
 
-The state of a turn is in its belief state's `inform` acts; what a user requests is no state, and is not read.
+The state of a turn is in its belief state's `inform` acts. What a user requests is not part of the state: not read.
 """
 
 from __future__ import annotations

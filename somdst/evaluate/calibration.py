@@ -1,7 +1,7 @@
 """Whether a probability means what it says: reliability, expected calibration error, temperature, threshold.
 
 What is judged is every change that a predictor made to the memory: its probability, and whether the slot then had its
-gold value. Slots that were carried over are left out: nearly all of them are right, and would drown the rest.
+gold value. Slots that were carried over are left out: nearly all of them are right, and would hide the rest.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Calibration:
     accuracy: float
     """Percent of changes that were right."""
     expected_calibration_error: float
-    """In points of a hundred: mean distance of what was said and what was so."""
+    """In percentage points: the mean distance between probability and accuracy."""
     temperature: float
     """Divides the logit of the probability; above 1 the predictor is too sure of itself."""
     error_with_temperature: float
@@ -73,7 +73,7 @@ class Calibration:
 
 
 def scored_changes(runs: Iterable[DialogueRun]) -> list[Scored]:
-    """Every change of these runs. An UPDATE that wrote nothing, or what was there already, is no change."""
+    """Every change of these runs. An UPDATE that wrote nothing, or what was there already, is not a change."""
     scored = []
     for run in runs:
         for turn in run.turns:
@@ -144,7 +144,7 @@ def expected_calibration_error(probabilities: Sequence[float], correct: Sequence
 
 
 def fit_temperature(logits: Sequence[float], correct: Sequence[bool]) -> float:
-    """The temperature that makes what happened most likely; 1 where nothing can be learnt.
+    """The temperature that makes what happened most likely; 1 if nothing can be learned.
 
     The negative log-likelihood has one minimum in 1/T, which a golden-section search finds.
     """
@@ -162,7 +162,7 @@ def fit_temperature(logits: Sequence[float], correct: Sequence[bool]) -> float:
 
 
 def choose_threshold(probabilities: Sequence[float], correct: Sequence[bool], *, wrong_share: float = 0.5) -> Threshold:
-    """The highest threshold for which at least `wrong_share` of the writes below it are wrong; 0 where there is none.
+    """The highest threshold for which at least `wrong_share` of the writes below it are wrong; 0 if there is none.
 
     >>> choose_threshold([0.2, 0.6, 0.9], [False, True, True]).value
     0.75

@@ -53,7 +53,7 @@ class ErrorGroup:
         return {"relative_error": relative, "shares": {k: round(v, 4) for k, v in asdict(self.shares()).items()}}
 
     def shares(self) -> Shares:
-        """What gold values do not mend comes from operations; what gold operations do not mend comes from values."""
+        """Operations cause what gold values do not correct; values cause what gold operations do not correct."""
         operations, values = self.relative_error(self.values), self.relative_error(self.operations)
         both = operations + values - 100.0 if self.none < 100.0 else 0.0
         return Shares(operations, operations - both, values, values - both, both)

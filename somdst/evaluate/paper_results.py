@@ -1,4 +1,4 @@
-"""The results that the SOM-DST paper publishes (Kim et al., ACL 2020), to stand beside our own. Figures only.
+"""The results that the SOM-DST paper publishes (Kim et al., ACL 2020), to compare ours with. Figures only.
 
 Unless noted otherwise: MultiWOZ 2.1, test set, percent, SOM-DST with BERT-base, mean of ten runs. The paper's counts of
 its data are in `corpora/paper_counts.py`.

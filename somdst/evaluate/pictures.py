@@ -28,7 +28,7 @@ class LearningCurve:
 
 
 def find_metrics(model: str | Path) -> Path | None:
-    """`metrics.jsonl` in the model's folder, where it is a run's."""
+    """`metrics.jsonl` in the model's folder; None if training did not write one."""
     path = Path(model) / "metrics.jsonl"
     return path if path.is_file() else None
 
@@ -49,7 +49,7 @@ def read_learning_curve(path: Path) -> LearningCurve:
 
 
 def thinned(points: Sequence[tuple[float, float]], *, most: int = 120) -> Points:
-    """At most this many points, each the mean of those it stands for."""
+    """At most this many points, each the mean of those it replaces."""
     size = -(-len(points) // most) or 1
     groups = [points[i : i + size] for i in range(0, len(points), size)]
     return tuple((group[-1][0], sum(value for _, value in group) / len(group)) for group in groups)

@@ -83,7 +83,7 @@ def run(
 ) -> list[DialogueRun]:
     """Run every dialogue and give the results in the order of the dialogues.
 
-    `schema` is the tracker's, where it is not the predictor's own. `progress` is called with the number of turns done.
+    `schema` is the tracker's; by default the predictor's own. `progress` is called with the number of turns done.
     """
     if batch_size < 1:
         raise InputError(f"A batch needs at least one turn, not {batch_size}.")

@@ -23,7 +23,7 @@ class SlotLine:
 
     slot: str
     value: str
-    """What was predicted; the gold value where it is missing."""
+    """What was predicted; if nothing was, the gold value."""
     changed: bool
     mark: Literal["right", "wrong", "extra", "missing"]
     gold: str = ""
@@ -32,7 +32,7 @@ class SlotLine:
 
 
 def choose_samples(runs: Sequence[DialogueRun], *, count: int = 4) -> list[DialogueRun]:
-    """The paper's where they are there; then, by turns, one that is right throughout and one that is not."""
+    """The paper's, if they are among the runs; then alternately one without a mistake and one with."""
     chosen = [run for run in runs if run.id.removesuffix(".json") in PAPER_SAMPLES]
     rest = sorted((run for run in runs if run not in chosen and len(run.turns) <= 10), key=_interest, reverse=True)
     right = [run for run in rest if all(turn.correct for turn in run.turns)]

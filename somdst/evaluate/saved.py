@@ -1,6 +1,6 @@
 """Predictions in a file, to be measured again and compared: `save` and `load`.
 
-JSON lines: the first line tells the model, the corpus, the operation set, the schema and the oracles; then one dialogue
+JSON lines: the first line has the model, the corpus, the operation set, the schema and the oracles; then one dialogue
 per line. Evidence is left out.
 """
 

@@ -69,7 +69,7 @@ def _name(read: Corpus, part: Split | None, *, measured: int) -> str:
 
 
 def _open_part(corpus: str, split: str | None) -> tuple[Corpus, Split | None]:
-    """The corpus and the part of it: dev where it has parts and none is asked for."""
+    """The corpus and the part of it: dev if it has parts and none is asked for."""
     wanted: Split | None = next((name for name in SPLIT_NAMES if name == split), None)
     if split is not None and wanted is None:
         raise InputError(f'There is no split "{split}"; there are {", ".join(SPLIT_NAMES)}.')

@@ -1,6 +1,6 @@
 """The bundled dialogues: invented, with the states that a person would write down after each turn.
 
-`somdst demo`, the page's replay and a few tests use them. They are no benchmark.
+`somdst demo`, the page's replay and a few tests use them. They are not a benchmark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Example:
 
 
 def examples() -> dict[str, Example]:
-    """All of them by name; the first one shows the most."""
+    """All of them by name, the longest first."""
     found: dict[str, Example] = {}
     for file in resources.files(__name__).iterdir():
         if file.name.endswith(".json"):
