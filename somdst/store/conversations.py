@@ -32,7 +32,8 @@ MAX_ENTRIES = 2000  # a snapshot carries its turns, so that an endless conversat
 class Store:
     """Conversations in an SQLite file or in PostgreSQL.
 
-    >>> store = Store("/tmp/somdst-doctest.sqlite")
+    >>> import tempfile
+    >>> store = Store(tempfile.mkdtemp() + "/conversations.sqlite")
     >>> record = store.create("me")
     >>> store.read("me", record.id).version
     0
