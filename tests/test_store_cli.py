@@ -62,16 +62,16 @@ def test_verify(path: Path) -> None:
 def test_export_is_a_corpus(path: Path, tmp_path: Path) -> None:
     output = tmp_path / "corrections.jsonl"
     done = somdst("store", "export", output, "--database", path)
-    assert (done.returncode, done.stdout) == (0, f"1 dialogues in {output}\n")
+    assert (done.returncode, done.stdout) == (0, f"1 dialogue in {output}\n")
     [dialogue] = open_corpus(output).dialogues
     assert dialogue.states() == [State({"hotel-area": "east"})]
     assert somdst("store", "export", output, "--database", path, "--every").stdout.startswith("2 dialogues")
 
 
 def test_erase_and_expire(path: Path) -> None:
-    assert somdst("store", "erase", "--subject", "s", "--database", path).stdout == "1 conversations erased\n"
+    assert somdst("store", "erase", "--subject", "s", "--database", path).stdout == "1 conversation erased\n"
     assert somdst("store", "expire", "--database", path).stdout == "0 conversations erased\n"
-    assert somdst("store", "expire", "--older-than-days", "0", "--database", path).stdout == "1 conversations erased\n"
+    assert somdst("store", "expire", "--older-than-days", "0", "--database", path).stdout == "1 conversation erased\n"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Corpora: statistics, conversion, checks.")
 
-SplitOption = Annotated[Literal["train", "dev", "test"] | None, typer.Option("--split", help="Only this part.")]
 SchemaOption = Annotated[
     str | None, typer.Option("--schema", help="A schema file, or `multiwoz`. Not needed if the corpus has its own.")
 ]
@@ -50,7 +49,7 @@ class Column:
 @app.command()
 def stats(
     corpus: options.CorpusArgument,
-    split: SplitOption = None,
+    split: options.SplitOption = None,
     schema: SchemaOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -207,7 +206,7 @@ def _verdict(column: Column) -> str:
 def convert(
     corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="A file: .jsonl, .jsonl.gz or .jsonl.xz.")],
-    split: SplitOption = None,
+    split: options.SplitOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Write any corpus as JSON lines, one dialogue per line: all of it or, if something goes wrong, nothing.
@@ -236,7 +235,7 @@ def convert(
 def check(
     corpus: options.CorpusArgument,
     schema: SchemaOption = None,
-    split: SplitOption = None,
+    split: options.SplitOption = None,
     normalisation: Annotated[
         Literal["everyday", "lowercase", "multiwoz"] | None,
         typer.Option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,7 +20,7 @@ CorpusArgument = Annotated[
     ),
 ]
 SplitOption = Annotated[
-    str | None, typer.Option("--split", help="Only this part: train, dev or test.", show_default=False)
+    Literal["train", "dev", "test"] | None, typer.Option("--split", help="Only this part.", show_default=False)
 ]
 LimitOption = Annotated[
     int | None, typer.Option("--limit", min=1, help="Only this many dialogues, the first ones.", show_default=False)

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from somdst.evaluate.tables import Table, counted, shown
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    from somdst.evaluate.tables import Table
+__all__ = ["Bar", "answers", "counted", "notice", "plain", "print_json", "print_tables", "working"]
 
 Item = TypeVar("Item")
 PIPE_WIDTH = 160
@@ -43,15 +45,6 @@ def plain(text: str) -> str:
     return "".join(
         "�" if unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n" else letter for letter in text
     )
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "dialogue"), counted(1200, "dialogue"), counted(2, "reply", "replies")
-    ('1 dialogue', '1,200 dialogues', '2 replies')
-    """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 # Tables
@@ -84,8 +77,6 @@ def _draw(table: Table) -> RichTable:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
     from rich.text import Text
-
-    from somdst.evaluate.tables import shown
 
     drawn = RichTable(title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     drawn.min_width = len(table.title)  # so that the title stays on one line

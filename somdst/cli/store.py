@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import track
 
+from somdst.cli import options
+from somdst.cli.output import Bar, counted, print_json
 from somdst.errors import InputError, StoreError
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode="markdown", help="Look after stored conversations: check, export, erase."
 )
-notices = Console(stderr=True)
 
 Database = Annotated[
     str,
     typer.Option(envvar="SOMDST_DATABASE", help="SQLite file, or a URL such as postgresql://user@host/name."),
 ]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's conversations.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")]
 
 
 @app.command()
-def verify(database: Database = "somdst.sqlite", as_json: AsJson = False) -> None:
-    """Replay every log and compare it with its snapshot; exit code 1 where one disagrees.
+def verify(database: Database = "somdst.sqlite", as_json: options.JsonOption = False) -> None:
+    """Replay every log and compare it with its snapshot; exit code 1 if one disagrees.
 
     Example: `somdst store verify --database somdst.sqlite`
     """
     from somdst.store import Store, verify
 
     store = Store(_existing(database))
-    results = list(track(verify(store), "Replaying", console=notices, transient=True))
+    with Bar("replaying", unit="conversations") as bar:
+        results = list(bar.over(verify(store)))
     damages = [result for result in results if result is not None]
     if as_json:
         found = [{"conversation": damage.conversation, "problem": damage.problem} for damage in damages]
-        typer.echo(json.dumps({"conversations": len(results), "damaged": found}))
+        print_json({"conversations": len(results), "damaged": found})
     else:
         for damage in damages:
             typer.echo(f"{damage.conversation}: {damage.problem}")
-        typer.echo(f"{len(results)} conversations, {len(damages)} damaged")
+        typer.echo(f"{counted(len(results), 'conversation')}, {len(damages)} damaged")
     if damages:
         raise typer.Exit(1)
 
@@ -64,11 +62,9 @@ def export(
     from somdst.store import export as dialogues
 
     store = Store(_existing(database))
-    count = write_dialogues(
-        output,
-        track(dialogues(store, tenant=tenant, every=every), "Exporting", console=notices, transient=True),
-    )
-    typer.echo(f"{count} dialogues in {output}")
+    with Bar("exporting", unit="conversations") as bar:
+        count = write_dialogues(output, bar.over(dialogues(store, tenant=tenant, every=every)))
+    typer.echo(f"{counted(count, 'dialogue')} in {output}")
 
 
 @app.command()
@@ -92,14 +88,14 @@ def erase(
         count = store.erase_subject(tenant, subject)
     else:
         store.erase(tenant, str(conversation))
-    typer.echo(f"{count} conversations erased")
+    typer.echo(f"{counted(count, 'conversation')} erased")
 
 
 @app.command()
 def expire(
     database: Database = "somdst.sqlite",
     older_than_days: Annotated[
-        float | None, typer.Option(min=0, help="Also erase what has not been used for so long.")
+        float | None, typer.Option(min=0, help="Also erase what has not been used for this many days.")
     ] = None,
 ) -> None:
     """Erase conversations whose time has come. A running service does this every minute.
@@ -109,7 +105,7 @@ def expire(
     from somdst.store import Store
 
     age = None if older_than_days is None else timedelta(days=older_than_days)
-    typer.echo(f"{Store(_existing(database)).expire(unused_for=age)} conversations erased")
+    typer.echo(f"{counted(Store(_existing(database)).expire(unused_for=age), 'conversation')} erased")
 
 
 def _existing(database: str) -> str:

@@ -15,7 +15,7 @@ from somdst.evaluate.calibration import Calibration
 from somdst.evaluate.efficiency import Batching, Efficiency, Regime
 from somdst.evaluate.error_analysis import ErrorAnalysis, ErrorGroup
 from somdst.evaluate.metrics import Metrics, Spread
-from somdst.evaluate.tables import Cell, Table
+from somdst.evaluate.tables import Cell, Table, counted
 from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema
 
@@ -146,8 +146,8 @@ def efficiency(measured: Efficiency, metrics: Metrics, *, paper: bool) -> Table:
     ]
     if paper:
         rows += [(f"paper: {name}", *counts, None) for name, counts in paper_results.SLOTS_GENERATED.items()]
-    turns = measured.regime("ours").turns
-    note = f"Times: mean of {turns} turns, one at a time, tokenisation included. The paper counts gold operations."
+    timed = counted(measured.regime("ours").turns, "turn")
+    note = f"Times: mean of {timed}, one at a time, tokenisation included. The paper counts gold operations."
     return Table("efficiency", "Values generated per turn", columns, tuple(rows), note)
 
 

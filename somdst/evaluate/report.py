@@ -17,7 +17,7 @@ from somdst.evaluate.analysis import Analysis, Perturbed
 from somdst.evaluate.html import Section, Tile, column, grid, page, picture
 from somdst.evaluate.pictures import LearningCurve
 from somdst.evaluate.samples import choose_samples, sample_html, sample_markdown
-from somdst.evaluate.tables import Table
+from somdst.evaluate.tables import Table, counted
 
 _LEADS = {
     "accuracy": "A turn counts as right where all slots have their gold values, on the model's own predicted states.",
@@ -49,7 +49,8 @@ class Report:
     @property
     def subtitle(self) -> str:
         metrics = self.analysis.metrics
-        measured = f"Measured on {self.corpus}: {metrics.dialogues:,} dialogues, {metrics.turns:,} turns."
+        size = f"{counted(metrics.dialogues, 'dialogue')}, {counted(metrics.turns, 'turn')}"
+        measured = f"Measured on {self.corpus}: {size}."
         return f"{measured} {paper_tables.PAPER}" if self.paper else measured
 
     def to_json(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from html import escape
 from typing import Literal
 
 from somdst.evaluate.run import DialogueRun, TurnRun
+from somdst.evaluate.tables import counted
 from somdst.model.prediction import Evidence
 
 PAPER_SAMPLES = ("MUL2499", "PMUL3748")
@@ -76,7 +77,7 @@ _NOTES = {"right": "", "wrong": "should be {gold}", "extra": "should be empty", 
 def sample_html(run: DialogueRun) -> str:
     right = sum(turn.correct for turn in run.turns)
     turns = "".join(_turn_html(number, turn) for number, turn in enumerate(run.turns, start=1))
-    head = f"<summary><b>{escape(run.id)}</b> <span>{right} of {len(run.turns)} turns right</span></summary>"
+    head = f"<summary><b>{escape(run.id)}</b> <span>{right} of {counted(len(run.turns), 'turn')} right</span></summary>"
     return f'<details class="sample" open>{head}<ol>{turns}</ol></details>'
 
 

@@ -1,4 +1,4 @@
-"""`Table`: what is shown of a measurement, once, in the terminal, in Markdown and in HTML alike.
+"""`Table`: what is shown of a measurement, defined once for the terminal, Markdown and HTML; and numbers as words.
 
 Cells stay values until they are rendered: numbers with a fraction get two digits, counts get commas, a missing figure
 is a dash, and True is a tick. The tables themselves are in `paper_tables.py`.
@@ -60,6 +60,15 @@ def shown(cell: Cell) -> str:
             return f"{cell:,}"
         case _:
             return cell
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "dialogue"), counted(1200, "dialogue"), counted(2, "reply", "replies")
+    ('1 dialogue', '1,200 dialogues', '2 replies')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _line(cells: Any) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from somdst.corpora import Corpus, Split, open_corpus
-from somdst.corpora.corpus import SPLIT_NAMES, check_fit, outside_schema
+from somdst.corpora.corpus import check_fit, outside_schema
 from somdst.corpora.opening import has_parts
-from somdst.errors import CorpusError, InputError
+from somdst.errors import CorpusError
+from somdst.evaluate.tables import counted
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
 from somdst.model import folder
@@ -39,7 +40,7 @@ def open_trial(
     model: str,
     corpus: str,
     *,
-    split: str | None = None,
+    split: Split | None = None,
     limit: int | None = None,
     engine: str = "auto",
     precision: str = "int8",
@@ -65,17 +66,14 @@ def _name(read: Corpus, part: Split | None, *, measured: int) -> str:
     """What is measured, said so that nobody takes a few dialogues for the whole."""
     name = f"{read.name} ({part})" if part else read.name
     total = len(read.dialogues)
-    return name if measured == total else f"{name}, the first {measured:,} of {total:,} dialogues"
+    return name if measured == total else f"{name}, the first {measured:,} of {counted(total, 'dialogue')}"
 
 
-def _open_part(corpus: str, split: str | None) -> tuple[Corpus, Split | None]:
+def _open_part(corpus: str, split: Split | None) -> tuple[Corpus, Split | None]:
     """The corpus and the part of it: dev if it has parts and none is asked for."""
-    wanted: Split | None = next((name for name in SPLIT_NAMES if name == split), None)
-    if split is not None and wanted is None:
-        raise InputError(f'There is no split "{split}"; there are {", ".join(SPLIT_NAMES)}.')
     if split is None and has_parts(corpus):
         try:
             return open_corpus(corpus, split="dev"), "dev"
         except CorpusError:  # it has no dev: then the whole
             pass
-    return open_corpus(corpus, split=wanted), wanted
+    return open_corpus(corpus, split=split), split
