@@ -58,10 +58,6 @@ class KeyReused(StoreError):
     """An idempotency key that was used before, for something else."""
 
 
-class Full(StoreError):
-    """A conversation that has reached its greatest length."""
-
-
 class Unavailable(StoreError):
     """The database cannot be reached, is locked for too long or has no space left."""
 

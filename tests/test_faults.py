@@ -26,7 +26,6 @@ from somdst import Client
 from somdst.service.client import RemoteConversation, ServiceError
 from somdst.store import Store, Unavailable, Write, verify
 from somdst.tracking import edits
-from somdst.tracking.step import Result
 
 KILLS = 50
 
@@ -156,7 +155,7 @@ def test_a_row_that_another_process_locks(postgres: PostgresServer) -> None:
     url = postgres.new_database()
     quick = Store(url + "&options=-c%20lock_timeout%3D200ms")
     record = quick.create("a")
-    write = Write("a", record.id, Result.of(record.snapshot, edits.correct(record.snapshot, {"hotel-area": "north"})))
+    write = Write("a", record.id, edits.correct(record.snapshot, {"hotel-area": "north"}))
     with quick.database.write() as connection:
         connection.execute(text("SELECT id FROM conversations FOR UPDATE"))
         with pytest.raises(Unavailable, match="locked by another process"):

@@ -12,8 +12,7 @@ from scripted import RulePredictor
 from somdst.errors import InputError, Overloaded
 from somdst.memory.dialogue import Turn
 from somdst.service.batching import Batcher, Locks
-from somdst.tracking.log import EMPTY
-from somdst.tracking.step import Result
+from somdst.tracking.log import EMPTY, Result
 from somdst.tracking.tracker import Tracker
 
 

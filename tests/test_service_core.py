@@ -20,8 +20,8 @@ from somdst.service.configuration import Settings
 from somdst.service.core import Service, Written
 from somdst.store import Store, Write
 from somdst.tracking import edits
-from somdst.tracking.records import Entry, Snapshot
-from somdst.tracking.step import Result
+from somdst.tracking.log import Result
+from somdst.tracking.records import Snapshot
 from somdst.tracking.tracker import Tracker
 
 NORTH = Turn("", "hotel area north")
@@ -150,17 +150,16 @@ def test_edits_have_a_deadline(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def another_process(path: Path, id: str, *, times: int) -> Callable[[Snapshot], Entry]:
+def another_process(path: Path, id: str, *, times: int) -> Callable[[Snapshot], Result]:
     """An edit before which another process writes to the same conversation, so many times."""
     other = Store(str(path / "conversations.sqlite"))
     left = times
 
-    def make(snapshot: Snapshot) -> Entry:
+    def make(snapshot: Snapshot) -> Result:
         nonlocal left
         if left:
             left -= 1
-            entry = edits.correct(snapshot, {"hotel-name": f"place {left}"})
-            other.append(Write("a", id, Result.of(snapshot, entry)))
+            other.append(Write("a", id, edits.correct(snapshot, {"hotel-name": f"place {left}"})))
         return edits.correct(snapshot, {"hotel-area": "north"})
 
     return make

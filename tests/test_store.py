@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,6 @@ from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
 from somdst.store import (
     Conflict,
-    Full,
     Key,
     KeyReused,
     NotFound,
@@ -32,9 +33,8 @@ from somdst.store import (
     verify,
 )
 from somdst.tracking import audit, edits
-from somdst.tracking.log import EMPTY
-from somdst.tracking.records import Entry, Snapshot
-from somdst.tracking.step import Result
+from somdst.tracking.log import EMPTY, Result
+from somdst.tracking.records import WINDOW, Entry, RecentTurn, Snapshot
 from somdst.tracking.tracker import Tracker
 
 TRACKER = Tracker(RulePredictor(), threshold=0.5)
@@ -62,7 +62,7 @@ def say(store: Store, record: Record, user: str, *, key: Key | None = None) -> S
 
 
 def correct(snapshot: Snapshot, value: str | None = "north") -> Result:
-    return Result.of(snapshot, edits.correct(snapshot, {"hotel-area": value}))
+    return edits.correct(snapshot, {"hotel-area": value})
 
 
 def test_a_conversation_is_its_log(store: Store) -> None:
@@ -84,14 +84,13 @@ def test_a_conversation_is_its_log(store: Store) -> None:
 
 def test_undo_is_an_entry(store: Store) -> None:
     record = store.create("a")
+    entry_at = partial(store.entry, "a", record.id)
     after_one = say(store, record, "hotel area north")
-    target = store.entry("a", record.id, edits.undo_target(after_one))
-    undone = store.append(Write("a", record.id, Result.of(after_one, edits.undo(after_one, target))))
+    undone = store.append(Write("a", record.id, edits.undo(after_one, entry_at)))
     assert undone.state == State()
     assert undone.version == 2
-    again = store.entry("a", record.id, edits.redo_target(undone))
-    redone = store.append(Write("a", record.id, Result.of(undone, edits.redo(undone, again))))
-    assert (redone.state, redone.turns) == (after_one.state, after_one.turns)
+    redone = store.append(Write("a", record.id, edits.redo(undone, entry_at)))
+    assert (redone.state, redone.recent) == (after_one.state, after_one.recent)
     assert [entry.kind for entry in store.log("a", record.id)] == ["turn", "undo", "redo"]
     assert list(verify(store)) == [None]
 
@@ -125,15 +124,19 @@ def test_one_refusal_stops_no_other_write(store: Store) -> None:
 def test_a_key_is_done_once(store: Store) -> None:
     one, two = store.create("a"), store.create("a")
     key = Key("k", "request one")
-    first = store.append(Write("a", one.id, correct(EMPTY), key))
+    done = correct(EMPTY)
+    first = store.append(Write("a", one.id, done, key))
     again = Write("a", one.id, correct(first, "south"), key)
     assert store.append(again) == first
-    assert store.append_many([again]) == [Repeated(one.id, 1)]
-    assert store.find_keys([("a", key), ("a", Key("other", "x")), ("b", key)]) == [Repeated(one.id, 1), None, None]
+    repeated = Repeated(one.id, first, done.entry)
+    assert store.append_many([again]) == [repeated]
+    assert store.find_keys([("a", key), ("a", Key("other", "x")), ("b", key)]) == [repeated, None, None]
+    store.append(Write("a", one.id, correct(first, "south")))
+    assert store.append(again) == first, "answered as it was then"
     reused = store.append_many([Write("a", two.id, correct(EMPTY), Key("k", "request two"))])[0]
     assert isinstance(reused, KeyReused)
     assert store.read("a", two.id).version == 0
-    assert store.read("a", one.id).version == 1
+    assert store.read("a", one.id).version == 2
 
 
 def test_two_writes_of_one_batch_with_the_same_key(store: Store) -> None:
@@ -143,13 +146,28 @@ def test_two_writes_of_one_batch_with_the_same_key(store: Store) -> None:
     assert store.read("a", two.id).version == 0
 
 
-def test_a_key_survives_a_restart(database: str) -> None:
+def test_what_follows_a_repeated_write_is_not_done(store: Store) -> None:
+    one, two = store.create("a"), store.create("a")
     key = Key("k", "f")
-    first = Store(database)
-    record = first.create("a", key=key)
+    done = store.append(Write("a", one.id, correct(EMPTY), key))
+    again = correct(EMPTY)
+    chain = [Write("a", two.id, again, key), Write("a", two.id, correct(again.snapshot, "south"))]
+    repeated, refused = store.append_many(chain)
+    assert isinstance(repeated, Repeated) and repeated.snapshot == done
+    assert isinstance(refused, Conflict) and "has moved on" in str(refused)
+    assert store.append_many([Write("a", two.id, again), chain[1]]) == [again.snapshot, chain[1].result.snapshot]
+    assert list(verify(store)) == [None, None]
+
+
+def test_a_key_survives_a_restart(database: str) -> None:
+    key, clock = Key("k", "f"), Clock()
+    first = Store(database, retention=timedelta(hours=1), clock=clock)
+    record = first.create("a", subject="s", key=key)
+    clock.now += 60
+    say(first, record, "hotel area north")
     first.close()
-    second = Store(database)
-    assert second.create("a", key=key).id == record.id
+    second = Store(database, retention=timedelta(hours=2), clock=clock)
+    assert second.create("a", key=key) == record, "as it was answered then, not as it is now"
     assert second.create("b", key=key).id != record.id
     with pytest.raises(KeyReused):
         second.create("a", key=Key("k", "g"))
@@ -188,16 +206,6 @@ def test_pages_have_every_conversation_once(store: Store) -> None:
     assert sorted(found) == sorted(ids)
     assert sizes == [3, 3, 1]
     assert len(store.page("a", subject="odd").records) == 3
-
-
-def test_a_conversation_has_an_end(database: str) -> None:
-    store = Store(database, max_entries=2)
-    record = store.create("a")
-    for _ in range(2):
-        say(store, record, "hotel area north")
-    with pytest.raises(Full, match="2 entries, the most there can be"):
-        say(store, record, "hotel area north")
-    store.close()
 
 
 def test_erased_means_gone(store: Store, tmp_path: Path) -> None:
@@ -286,6 +294,19 @@ def test_verify_finds_damage(store: Store) -> None:
     assert "cannot be replayed" in found[broken.id]
 
 
+def test_verify_finds_a_wrong_pointer(store: Store) -> None:
+    record = store.create("a")
+    for number in range(WINDOW + 1):
+        say(store, record, f"hotel name place {number}")
+    before = store.read("a", record.id).snapshot
+    undone = edits.undo(before, partial(store.entry, "a", record.id))
+    assert undone.entry.returned == RecentTurn(1, Turn("", "hotel name place 0"))
+    wrong = replace(undone.entry, returned=RecentTurn(1, Turn("", "something else")))
+    store.append(Write("a", record.id, Result.of(before, wrong)))
+    [damage] = verify(store)
+    assert damage is not None and "brought back another turn" in damage.problem
+
+
 def test_export_gives_corrected_dialogues(store: Store) -> None:
     untouched, corrected = store.create("a"), store.create("a")
     say(store, untouched, "hotel area north")
@@ -307,12 +328,12 @@ def test_any_text_comes_back(store: Store, words: str) -> None:
     record = store.create("a")
     before = store.read("a", record.id).snapshot
     entry = TRACKER.step(before, Turn(words, words + "x")).entry
-    named = Result.of(before, edits.correct(before, {"hotel-name": words}))
+    named = edits.correct(before, {"hotel-name": words})
     after = store.append(Write("a", record.id, named))
     assert after.state["hotel-name"] == words
     store.append(Write("a", record.id, TRACKER.step(after, Turn(words, words + "x"))))
     read = store.read("a", record.id).snapshot
-    assert read.turns[0] == entry.turn
+    assert read.recent[0].turn == entry.turn
     assert read.state["hotel-name"] == words
 
 
@@ -379,26 +400,26 @@ def test_whatever_happens_the_log_replays_to_the_snapshot(store: Store, actions:
     kept: list[Entry] = []
     snapshot = EMPTY
     for action in actions:
-        entry = _act(action, snapshot, kept)
-        if entry is not None:
-            snapshot = store.append(Write("hypothesis", record.id, Result.of(snapshot, entry)))
-            kept.append(entry)
+        result = _act(action, snapshot, kept)
+        if result is not None:
+            snapshot = store.append(Write("hypothesis", record.id, result))
+            kept.append(result.entry)
     assert store.log("hypothesis", record.id) == kept
     assert store.read("hypothesis", record.id).snapshot == snapshot
     assert audit.snapshots(kept)[-1:] == ((snapshot,) if kept else ())
     store.erase("hypothesis", record.id)
 
 
-def _act(action: str, snapshot: Snapshot, kept: list[Entry]) -> Entry | None:
+def _act(action: str, snapshot: Snapshot, kept: list[Entry]) -> Result | None:
     if action == "undo":
-        return edits.undo(snapshot, kept[snapshot.done[-1] - 1]) if snapshot.done else None
+        return edits.undo(snapshot, lambda number: kept[number - 1]) if snapshot.head else None
     if action == "redo":
-        return edits.redo(snapshot, kept[snapshot.undone[-1] - 1]) if snapshot.undone else None
+        return edits.redo(snapshot, lambda number: kept[number - 1]) if snapshot.undone else None
     if action == "correct":
-        return correct(snapshot, "east").entry
+        return correct(snapshot, "east")
     if action == "confirm":
         return edits.confirm(snapshot, snapshot.pending) if snapshot.pending else None
-    return TRACKER.step(snapshot, Turn("", action)).entry
+    return TRACKER.step(snapshot, Turn("", action))
 
 
 @pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "sqlite:///:memory:", "://"])

@@ -20,7 +20,6 @@ from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
 from somdst.store import Store, Write
 from somdst.tracking import edits
-from somdst.tracking.step import Result
 from somdst.tracking.tracker import Tracker
 
 
@@ -39,8 +38,7 @@ def path(tmp_path: Path) -> Path:
         step = tracker.step(record.snapshot, Turn("", "hotel area north"))
         store.append(Write("local", record.id, step))
         if subject == "s":
-            correction = edits.correct(step.snapshot, {"hotel-area": "east"})
-            store.append(Write("local", record.id, Result.of(step.snapshot, correction)))
+            store.append(Write("local", record.id, edits.correct(step.snapshot, {"hotel-area": "east"})))
     store.close()
     return path
 

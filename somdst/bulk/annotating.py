@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from somdst.corpora.jsonlines import turn_to_json
 from somdst.errors import CorpusError, InputError
 from somdst.memory.dialogue import Dialogue
-from somdst.tracking.log import EMPTY
-from somdst.tracking.step import Result, rolling_batches
+from somdst.tracking.log import EMPTY, Result
+from somdst.tracking.step import rolling_batches
 from somdst.tracking.tracker import Tracker, check_turn
 
 BATCH = 32

@@ -20,8 +20,9 @@ from rich.text import Text
 from somdst.cli import rendering
 from somdst.cli.output import plain
 from somdst.errors import InputError, SomdstError, did_you_mean
+from somdst.tracking.audit import in_force
+from somdst.tracking.log import Result
 from somdst.tracking.records import Entry
-from somdst.tracking.step import Result
 from somdst.tracking.tracker import Tracker
 
 HINT = "/system TEXT   /undo   /correct SLOT VALUE   /why SLOT   /help   /quit"
@@ -155,7 +156,7 @@ def conversation_panel(session: Session, *, height: int | None = None) -> Panel:
     """Every turn in force with what it did, and what the system is about to say."""
     entries = session.conversation.entries
     parts: list[RenderableType] = []
-    for number in session.conversation.snapshot.done:
+    for number in in_force(entries):
         entry = entries[number - 1]
         if entry.turn is not None:
             parts += [rendering.said(entry.turn, entry), rendering.did(entry), Text()]
@@ -201,7 +202,7 @@ def run(session: Session, console: Console, read: Callable[[], str]) -> None:
 def _print_step(session: Session, console: Console) -> None:
     snapshot, entry, schema = session.conversation.snapshot, session.last, session.tracker.schema
     if entry is not None and entry.turn is not None and entry.kind == "turn":
-        number = len(snapshot.turns)
+        number = snapshot.turn_count
         view = rendering.turn_view(entry.turn, entry, snapshot, schema, number=number, width=console.width)
         console.print(view)
     elif entry is not None:

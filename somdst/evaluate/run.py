@@ -25,8 +25,8 @@ from somdst.memory.schema import Schema
 from somdst.memory.state import State
 from somdst.model.prediction import Prediction, Predictor, SlotPrediction, TurnInput
 from somdst.tracking.decisions import Rules
-from somdst.tracking.log import EMPTY
-from somdst.tracking.step import Result, rolling_batches, step
+from somdst.tracking.log import EMPTY, Result
+from somdst.tracking.step import rolling_batches, step
 
 Oracle = Literal["state", "operations", "values"]
 Oracles = frozenset[Oracle]

@@ -31,7 +31,6 @@ from somdst.service.views import (
     ConversationView,
     LogView,
     ModelView,
-    NumberedEntry,
     PageView,
     ReplayView,
     SchemaView,
@@ -39,7 +38,7 @@ from somdst.service.views import (
     TrackedView,
     VersionView,
 )
-from somdst.tracking.records import TrackedTurn
+from somdst.tracking.records import Entry, TrackedTurn
 
 By = Literal["person", "api"]
 MAX_PAUSE = 5.0
@@ -227,9 +226,9 @@ class RemoteConversation:
         """The conversation as it was."""
         return VersionView.from_json(self.client.send("GET", self._path(f"versions/{version}")))
 
-    def log(self) -> tuple[NumberedEntry, ...]:
+    def log(self) -> tuple[Entry, ...]:
         """Everything that ever happened, oldest first; read a page at a time."""
-        entries: list[NumberedEntry] = []
+        entries: list[Entry] = []
         while True:
             query = {"after": str(len(entries)), "limit": str(LOG_PAGE)}
             page = LogView.from_json(self.client.send("GET", self._path("log"), query=query))

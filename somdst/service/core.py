@@ -12,11 +12,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from threading import Lock
 from typing import Any, TypeVar
 
-from somdst.errors import InputError, ModelError, Overloaded, SomdstError, did_you_mean
+from somdst.errors import InputError, KeyReused, ModelError, Overloaded, SomdstError, did_you_mean
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
 from somdst.service.batching import Batcher, Locks
@@ -24,10 +25,10 @@ from somdst.service.configuration import Settings
 from somdst.service.monitoring import Metrics, log
 from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write
 from somdst.tracking import edits
-from somdst.tracking.log import EMPTY, replay
+from somdst.tracking.log import EMPTY, Result, replay
 from somdst.tracking.records import Entry, Snapshot, Source
 from somdst.tracking.replays import Difference, rerun
-from somdst.tracking.step import Result, Step
+from somdst.tracking.step import Step
 from somdst.tracking.tracker import Tracker
 
 T = TypeVar("T")
@@ -122,7 +123,7 @@ class Service:
         self,
         tenant: str,
         conversation: str,
-        make: Callable[[Snapshot], Entry],
+        make: Callable[[Snapshot], Result],
         *,
         version: int | None = None,
         key: Key | None = None,
@@ -130,7 +131,7 @@ class Service:
         """Append what `make` makes of the newest snapshot: a correction, a pin and the like."""
 
         async def made(snapshot: Snapshot) -> Result:
-            return Result.of(snapshot, make(snapshot))
+            return make(snapshot)
 
         return await self._edit(tenant, conversation, made, version=version, key=key)
 
@@ -138,11 +139,10 @@ class Service:
         self, tenant: str, conversation: str, *, source: Source, version: int | None = None, key: Key | None = None
     ) -> Written:
         """Take back the last entry in force."""
+        entry_at = partial(self.store.entry, tenant, conversation)
 
         async def make(snapshot: Snapshot) -> Result:
-            number = edits.undo_target(snapshot)
-            target = await asyncio.to_thread(self.store.entry, tenant, conversation, number)
-            return Result.of(snapshot, edits.undo(snapshot, target, source=source))
+            return await asyncio.to_thread(edits.undo, snapshot, entry_at, source=source)
 
         return await self._edit(tenant, conversation, make, version=version, key=key)
 
@@ -150,11 +150,10 @@ class Service:
         self, tenant: str, conversation: str, *, source: Source, version: int | None = None, key: Key | None = None
     ) -> Written:
         """Do again what the last undo took back."""
+        entry_at = partial(self.store.entry, tenant, conversation)
 
         async def make(snapshot: Snapshot) -> Result:
-            number = edits.redo_target(snapshot)
-            target = await asyncio.to_thread(self.store.entry, tenant, conversation, number)
-            return Result.of(snapshot, edits.redo(snapshot, target, source=source))
+            return await asyncio.to_thread(edits.redo, snapshot, entry_at, source=source)
 
         return await self._edit(tenant, conversation, make, version=version, key=key)
 
@@ -193,7 +192,7 @@ class Service:
         tracker = self.models.other(model)
         ids = conversations or [record.id for record in self.store.page(tenant, limit=limit).records]
         logs = {id: self.store.log(tenant, id) for id in ids}
-        turns = {id: len(replay(log).turns) for id, log in logs.items()}
+        turns = {id: replay(log).turn_count for id, log in logs.items()}
         return Replayed(tracker.predictor.model_id, turns, rerun(tracker, logs))
 
     # How a write is done
@@ -239,7 +238,7 @@ class Service:
     ) -> Written:
         found = await self._reads.submit((tenant, conversation, key), caller=tenant, deadline=deadline)
         if isinstance(found, Repeated):
-            return await self._repeat(tenant, found)
+            return _repeat(found)
         if version is not None and version != found.version:
             raise Conflict(
                 f"The conversation {conversation} is at version {found.version}, not {version}: read it again.",
@@ -249,14 +248,9 @@ class Service:
         write = Write(tenant, conversation, result, key)
         outcome = await self._writes.submit(write, caller=tenant, deadline=deadline)
         if isinstance(outcome, Repeated):
-            return await self._repeat(tenant, outcome)
+            return _repeat(outcome)
         self.metrics.entry(result.entry)
         return Written(conversation, outcome, result.entry)
-
-    async def _repeat(self, tenant: str, repeated: Repeated) -> Written:
-        """The answer that a request with this key got before."""
-        entries = await asyncio.to_thread(self.store.log, tenant, repeated.conversation, upto=repeated.version)
-        return Written(repeated.conversation, replay(entries), entries[-1])
 
     def _read_many(self, wanted: Sequence[tuple[str, str, Key | None]]) -> list[Record | Repeated | Exception]:
         found: list[Record | Repeated | Exception] = list(
@@ -286,6 +280,13 @@ class Service:
             except Unavailable as error:
                 log("expiry failed", reason=str(error))
             await asyncio.sleep(EXPIRY_INTERVAL)
+
+
+def _repeat(repeated: Repeated) -> Written:
+    """The answer that a request with this key got before."""
+    if repeated.entry is None:
+        raise KeyReused("This Idempotency-Key was used before to make a conversation: use a new key for each request.")
+    return Written(repeated.conversation, repeated.snapshot, repeated.entry)
 
 
 class Models:

@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from somdst.errors import (
     Conflict,
-    Full,
     InputError,
     KeyReused,
     ModelError,
@@ -64,7 +63,6 @@ _STATUS: tuple[tuple[type[SomdstError], int], ...] = (
     (NotFound, 404),
     (Conflict, 409),
     (KeyReused, 422),
-    (Full, 422),
     (Overloaded, 503),
     (Unavailable, 503),
     (ModelError, 503),

@@ -39,11 +39,10 @@ from somdst.service.views import (
     VersionView,
 )
 from somdst.store import Page, Record
-from somdst.tracking.log import EMPTY, append
+from somdst.tracking.log import EMPTY, Result, append
 from somdst.tracking.records import Change, Entry, Kind, Pending, Snapshot
 from somdst.tracking.replays import Difference
 from somdst.tracking.shapes import JsonRecord
-from somdst.tracking.step import Result
 
 ID = "5d0f3c1e9a7b48f2a6c4e8d0b1f29374"
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -56,6 +55,7 @@ TYPE = Pending.of(
     turn=1,
 )
 ENTRY = Entry(
+    version=1,
     kind="turn",
     source="model",
     time=TIME,
@@ -77,7 +77,7 @@ NEW_CONVERSATION = ConversationView.stored(_record(EMPTY))
 CONVERSATION = ConversationView.stored(_record(AFTER))
 VERSION = VersionView.of(ID, AFTER)
 PAGE = PageView.of(Page((_record(AFTER),), None), next=None)
-LOG = LogView.of(ID, [ENTRY], after=0, version=1)
+LOG = LogView.of(ID, [ENTRY], version=1)
 TURNS = TurnsView.of(ID, [ENTRY])
 HISTORY = HistoryView.of(ID, "hotel-area", [ENTRY])
 ERASED = Erased(erased=1)
@@ -152,7 +152,7 @@ _DESCRIPTIONS = {
 
 def edit_answers(kind: Kind) -> dict[int | str, dict[str, Any]]:
     """For a route that edits the memory."""
-    entry = Entry(kind=kind, source="person", time=TIME)
+    entry = Entry.after(AFTER, kind, "person", TIME)
     return answers(Answer.of(Written(ID, replace(AFTER, version=2), entry)), *WRITES)
 
 

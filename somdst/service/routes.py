@@ -59,7 +59,8 @@ from somdst.service.views import (
 )
 from somdst.store import export
 from somdst.tracking import edits
-from somdst.tracking.records import Entry, Snapshot
+from somdst.tracking.log import Result
+from somdst.tracking.records import Snapshot
 
 router = APIRouter(prefix="/v1", dependencies=[Authorised])
 
@@ -130,9 +131,8 @@ async def read_log(
     limit: Annotated[int | None, Query(ge=1, le=1000, description="how many at most; without it, all")] = None,
 ) -> LogView:
     """Everything that ever happened in the conversation, oldest first, undone or not."""
-    entries = await asyncio.to_thread(core.store.log, tenant, id)
-    found = entries[after:] if limit is None else entries[after : after + limit]
-    return LogView.of(id, found, after=after, version=len(entries))
+    version, entries = await asyncio.to_thread(core.store.log_part, tenant, id, after=after, limit=limit)
+    return LogView.of(id, entries, version=version)
 
 
 @router.get("/conversations/{id}/turns", tags=["conversations"], responses=answers(openapi.TURNS, 404))
@@ -176,7 +176,7 @@ async def correct(core: Core, tenant: Tenant, id: ConversationId, key: Idempoten
         id,
         key,
         body,
-        lambda snapshot: tracker.correct(snapshot, values, pin=body.pin, source=body.source).entry,
+        lambda snapshot: tracker.correct(snapshot, values, pin=body.pin, source=body.source),
     )
 
 
@@ -185,7 +185,7 @@ async def pin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, 
     """From now on only new evidence in a later utterance changes these slots."""
     tracker = core.models.tracker
     return await _edit(
-        core, tenant, id, key, body, lambda snapshot: tracker.pin(snapshot, body.slots, source=body.source).entry
+        core, tenant, id, key, body, lambda snapshot: tracker.pin(snapshot, body.slots, source=body.source)
     )
 
 
@@ -238,7 +238,7 @@ async def redo(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency,
 
 
 async def _edit(
-    core: Core, tenant: str, id: str, key: Idempotency, body: Edit, make: Callable[[Snapshot], Entry]
+    core: Core, tenant: str, id: str, key: Idempotency, body: Edit, make: Callable[[Snapshot], Result]
 ) -> Answer:
     return Answer.of(await core.edit(tenant, id, make, version=body.version, key=key))
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from somdst.memory.schema import Schema, Slot
 from somdst.tracking import audit
-from somdst.tracking.audit import SlotEvent
+from somdst.tracking.audit import SlotEvent, TurnInForce
 from somdst.tracking.log import replay
 from somdst.tracking.records import (
     Change,
@@ -35,11 +35,8 @@ if TYPE_CHECKING:
     from somdst.corpora.examples import Example
     from somdst.service.core import Replayed, Written
     from somdst.store import Page, Record
-    from somdst.tracking.step import Result
+    from somdst.tracking.log import Result
     from somdst.tracking.tracker import Tracker
-
-RECENT = 16
-"""Turns in the answer for one conversation. All of them are at /turns and in the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +49,6 @@ class Problem(JsonRecord):
     """One sentence: what came, what was expected, what to do next."""
     version: int | None = None
     """For 409: the version that the conversation has."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedEntry(Entry):
-    """One entry of the log, with its number."""
-
-    version: int
-    """The version that it made."""
-
-    @classmethod
-    def of(cls, entry: Entry, version: int) -> Self:
-        return cls(**_parts(entry), version=version)
 
 
 # One conversation
@@ -90,12 +75,11 @@ class SnapshotView(JsonRecord):
 class Answer(SnapshotView):
     """The answer to a write: the conversation after it, and the entry that was added to its log."""
 
-    entry: NumberedEntry
+    entry: Entry
 
     @classmethod
     def of(cls, written: Written) -> Answer:
-        entry = NumberedEntry.of(written.entry, written.snapshot.version)
-        return cls(**_snapshot(written.conversation, written.snapshot), entry=entry)
+        return cls(**_snapshot(written.conversation, written.snapshot), entry=written.entry)
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -117,8 +101,8 @@ class VersionView(SnapshotView):
 
     @classmethod
     def of(cls, id: str, snapshot: Snapshot) -> VersionView:
-        recent = snapshot.turns[-RECENT:]
-        return cls(**_snapshot(id, snapshot), turn_count=len(snapshot.turns), turns=recent)
+        recent = tuple(item.turn for item in snapshot.recent)
+        return cls(**_snapshot(id, snapshot), turn_count=snapshot.turn_count, turns=recent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +137,7 @@ class Summary(JsonRecord):
 
     @classmethod
     def of(cls, record: Record) -> Summary:
-        turns, state = len(record.snapshot.turns), record.snapshot.state
+        turns, state = record.snapshot.turn_count, record.snapshot.state
         return cls(id=record.id, **_dates(record), version=record.version, turns=turns, state=state)
 
 
@@ -176,46 +160,22 @@ class LogView(JsonRecord):
     id: str
     version: int
     """Number of entries in the whole log."""
-    entries: tuple[NumberedEntry, ...]
+    entries: tuple[Entry, ...]
 
     @classmethod
-    def of(cls, id: str, entries: Sequence[Entry], *, after: int, version: int) -> LogView:
-        numbered = (NumberedEntry.of(entry, number) for number, entry in enumerate(entries, after + 1))
-        return cls(id=id, version=version, entries=tuple(numbered))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDetail(NumberedEntry):
-    """A turn that has not been undone, with the memory after it."""
-
-    number: int
-    """1 for the first turn."""
-    system: str
-    user: str
-    state: JsonState
-    """The memory after the turn."""
-    corrected: JsonState
-    """The memory before the next turn, or now: with what a person changed after this turn."""
+    def of(cls, id: str, entries: Sequence[Entry], *, version: int) -> LogView:
+        return cls(id=id, version=version, entries=tuple(entries))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnsView(JsonRecord):
     id: str
     version: int
-    turns: tuple[TurnDetail, ...]
+    turns: tuple[TurnInForce, ...]
 
     @classmethod
     def of(cls, id: str, log: Sequence[Entry]) -> TurnsView:
-        in_force = replay(log).done
-        rows: list[dict[str, Any]] = []
-        for version, after in zip(in_force, audit.snapshots(log[n - 1] for n in in_force), strict=True):
-            entry = log[version - 1]
-            if entry.turn is not None:
-                said = {"number": len(rows) + 1, "system": entry.turn.system, "user": entry.turn.user}
-                rows.append({**_parts(entry), "version": version, **said, "state": after.state})
-            if rows:
-                rows[-1]["corrected"] = after.state
-        return cls(id=id, version=len(log), turns=tuple(TurnDetail(**row) for row in rows))
+        return cls(id=id, version=len(log), turns=audit.turns(log))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,7 +341,7 @@ class Readiness(JsonRecord):
 # Parts of the above
 
 
-def _parts(record: Entry | VersionView) -> dict[str, Any]:
+def _parts(record: VersionView) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
@@ -392,7 +352,7 @@ def _snapshot(id: str, snapshot: Snapshot) -> dict[str, Any]:
         "state": snapshot.state,
         "pinned": snapshot.pinned,
         "pending": tuple(snapshot.pending[slot] for slot in sorted(snapshot.pending)),
-        "can_undo": bool(snapshot.done),
+        "can_undo": bool(snapshot.head),
         "can_redo": bool(snapshot.undone),
     }
 

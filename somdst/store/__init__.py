@@ -1,14 +1,13 @@
 """Conversations in SQL, on SQLite or PostgreSQL: `Store`. Nothing here predicts, and nothing knows of HTTP."""
 
-from somdst.errors import Conflict, Full, KeyReused, NotFound, Unavailable
+from somdst.errors import Conflict, KeyReused, NotFound, Unavailable
 from somdst.store.auditing import Damage, export, verify
-from somdst.store.conversations import Store
-from somdst.store.records import Key, Page, Record, Repeated, Write
+from somdst.store.conversations import Page, Record, Store
+from somdst.store.writes import Key, Repeated, Write
 
 __all__ = [
     "Conflict",
     "Damage",
-    "Full",
     "Key",
     "KeyReused",
     "NotFound",

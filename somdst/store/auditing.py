@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from somdst.errors import SomdstError
 from somdst.memory.dialogue import Dialogue
-from somdst.store.conversations import Store, read_log
+from somdst.store.conversations import Store, read_entries
 from somdst.store.layout import conversations, entries
 from somdst.tracking import audit
 from somdst.tracking.log import replay
@@ -40,9 +40,12 @@ def verify(store: Store) -> Iterator[Damage | None]:
                 problem = f"its version is {row.version} and its log has the entries {_ranges(numbers)}"
             else:
                 try:
-                    log = read_log(connection, id, upto=row.version)
-                    if replay(log) != Snapshot.from_json(json.loads(row.snapshot)):
+                    log = read_entries(connection, id, upto=row.version)
+                    snapshot = replay(log)
+                    if snapshot != Snapshot.from_json(json.loads(row.snapshot)):
                         problem = "its log does not replay to its snapshot"
+                    elif snapshot.recent != audit.recent_turns(log):
+                        problem = "an undo brought back another turn than the one that was dropped"
                 except (SomdstError, json.JSONDecodeError) as error:
                     problem = f"its log cannot be replayed: {error}"
         yield Damage(id, problem) if problem else None
@@ -53,7 +56,7 @@ def export(store: Store, *, tenant: str | None = None, every: bool = False) -> I
     for id in _ids(store, tenant=tenant, alive=True):
         with store.database.read() as connection:
             version = connection.execute(select(conversations.c.version).where(conversations.c.id == id)).scalar()
-            log = read_log(connection, id, upto=version or 0)
+            log = read_entries(connection, id, upto=version or 0)
         dialogue = audit.to_dialogue(log, id=id)
         if dialogue.turns and (every or audit.corrected(log)):
             yield dialogue

@@ -1,9 +1,10 @@
 """`Store`: conversations in a database, each an append-only log with a snapshot beside it.
 
-A write names the version it was made from and is refused where the conversation has moved on, so that any number of
+A write has the version that it was made from and is refused where the conversation has moved on, so that any number of
 processes can share a database and none loses a turn. Many writes go into one transaction (`append_many`): one sync of
-the disk for all of them. What to write is decided elsewhere: by the tracker and by `edits.py`.
-Checking and exporting is `auditing.py`'s concern.
+the disk for all of them. Reading, appending and undoing cost the same however long a conversation is.
+
+Does not decide what to write (`tracking/`). Checking and exporting whole databases is in `auditing.py`.
 """
 
 from __future__ import annotations
@@ -12,21 +13,46 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, tuple_, update
 
-from somdst.errors import Conflict, Full, KeyReused, NotFound, StoreError
+from somdst.errors import Conflict, KeyReused, NotFound, StoreError
 from somdst.store.database import Database
-from somdst.store.idempotency import claim_keys, find_keys, repeat, with_free_keys
 from somdst.store.layout import conversations, entries, idempotency_keys
-from somdst.store.records import Key, Page, Record, Repeated, Write, dump, record_of, row_of
+from somdst.store.writes import Claim, Key, Repeated, Write, claim_keys, dump, find_keys
 from somdst.tracking.log import EMPTY, replay
 from somdst.tracking.records import Entry, Snapshot
 
 KEY_LIFETIME = timedelta(days=7)
-MAX_ENTRIES = 2000  # a snapshot carries its turns, so that an endless conversation would get ever slower
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A conversation as it is stored."""
+
+    id: str
+    tenant: str
+    subject: str | None
+    created_at: float
+    """Seconds since 1970."""
+    updated_at: float
+    expires_at: float | None
+    snapshot: Snapshot
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of a tenant's conversations, newest first, and where the next ones start."""
+
+    records: tuple[Record, ...]
+    next: tuple[float, str] | None
 
 
 class Store:
@@ -45,12 +71,10 @@ class Store:
         url: str,
         *,
         retention: timedelta | None = None,
-        max_entries: int = MAX_ENTRIES,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.database = Database(url)
         self.retention = retention
-        self.max_entries = max_entries
         self.clock = clock
         self._unscrubbed = False
 
@@ -70,7 +94,7 @@ class Store:
         """Conversations by tenant and id, all in one query."""
         query = select(conversations).where(conversations.c.id.in_({id for _, id in wanted}), self.alive())
         with self.database.read() as connection:
-            found = {(row.tenant, row.id): record_of(row) for row in connection.execute(query)}
+            found = {(row.tenant, row.id): _record_of(row) for row in connection.execute(query)}
         return [found.get(pair) or _not_found(pair[1]) for pair in wanted]
 
     def page(
@@ -85,18 +109,27 @@ class Store:
             query = query.where(tuple_(*order) < tuple_(*after))
         query = query.order_by(*(column.desc() for column in order)).limit(limit + 1)
         with self.database.read() as connection:
-            records = [record_of(row) for row in connection.execute(query)]
+            records = [_record_of(row) for row in connection.execute(query)]
         last = records[limit - 1] if len(records) > limit else None
         return Page(tuple(records[:limit]), (last.created_at, last.id) if last else None)
 
     def log(self, tenant: str, conversation: str, *, upto: int | None = None) -> list[Entry]:
-        """The entries of a conversation from the first on; `upto` a version, or all."""
+        """The entries of a conversation, from the first to version `upto`, or all."""
         with self.database.read() as connection:
-            row = self._find(connection, tenant, conversation)
-            upto = row.version if upto is None else upto
-            if not 0 <= upto <= row.version:
-                raise NotFound(f"The conversation {conversation} has versions 0 to {row.version}, not {upto}.")
-            return read_log(connection, conversation, upto=upto)
+            version = self._version(connection, tenant, conversation)
+            upto = version if upto is None else upto
+            if not 0 <= upto <= version:
+                raise NotFound(f"The conversation {conversation} has versions 0 to {version}, not {upto}.")
+            return read_entries(connection, conversation, upto=upto)
+
+    def log_part(
+        self, tenant: str, conversation: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[int, list[Entry]]:
+        """The version of a conversation, and at most `limit` entries after version `after`."""
+        with self.database.read() as connection:
+            version = self._version(connection, tenant, conversation)
+            upto = version if limit is None else min(version, after + limit)
+            return version, read_entries(connection, conversation, after=after, upto=upto)
 
     def at(self, tenant: str, conversation: str, version: int) -> Snapshot:
         """The conversation as it was at a past version."""
@@ -105,7 +138,7 @@ class Store:
     def entry(self, tenant: str, conversation: str, version: int) -> Entry:
         """The entry that made this version."""
         with self.database.read() as connection:
-            self._find(connection, tenant, conversation)
+            self._version(connection, tenant, conversation)
             query = select(entries.c.entry).where(entries.c.conversation == conversation, entries.c.version == version)
             text = connection.execute(query).scalar()
         if text is None:
@@ -127,27 +160,29 @@ class Store:
     # Writing
 
     def create(self, tenant: str, *, subject: str | None = None, key: Key | None = None) -> Record:
-        """A new, empty conversation; with a key that was used before, the one that was made then."""
+        """A new, empty conversation. With a key that was used before, the one that was made then, as it was then."""
         now = self.clock()
         record = Record(secrets.token_hex(16), tenant, subject, now, now, self._expiry(now), EMPTY)
         with self.database.write() as connection:
-            connection.execute(insert(conversations).values(row_of(record)))
-            if key is None or claim_keys(connection, [(tenant, key, record.id, 0)], now):
+            connection.execute(insert(conversations).values(_row_of(record)))
+            if key is None:
                 return record
-            repeated = repeat(connection, tenant, key)
+            claim = Claim(tenant, key, record.id, 0, dump(EMPTY), record.expires_at)
+            if claim_keys(connection, [claim], now):
+                return record
+            repeated = find_keys(connection, [(tenant, key)])[0]
             connection.execute(delete(conversations).where(conversations.c.id == record.id))
-        if isinstance(repeated, StoreError):
-            raise repeated
-        return self.read(tenant, repeated.conversation)
+        if not isinstance(repeated, Repeated):
+            raise repeated or Conflict("The same request is being handled by another process: try again.")
+        made = self.read(tenant, repeated.conversation)
+        return replace(made, updated_at=made.created_at, expires_at=repeated.expires_at, snapshot=repeated.snapshot)
 
     def append(self, write: Write) -> Snapshot:
         """Add one entry, and give the snapshot after it; `Conflict` where the conversation has moved on."""
         outcome = self.append_many([write])[0]
         if isinstance(outcome, StoreError):
             raise outcome
-        if isinstance(outcome, Repeated):
-            return self.at(write.tenant, outcome.conversation, outcome.version)
-        return outcome
+        return outcome.snapshot if isinstance(outcome, Repeated) else outcome
 
     def append_many(self, writes: Sequence[Write]) -> list[Snapshot | Repeated | StoreError]:
         """Add entries to many conversations in one transaction, each for itself: one that is refused stops no other.
@@ -156,74 +191,34 @@ class Store:
         overlapping batches wait for each other and never in a circle.
         """
         now = self.clock()
+        rows = [_Row(write, self._expiry(now)) for write in writes]
         outcomes: list[Snapshot | Repeated | StoreError | None] = [None] * len(writes)
         with self.database.write() as connection:
             versions = self._lock(connection, {write.conversation for write in writes})
             accepted: list[int] = []
             for i, write in enumerate(writes):
-                refusal = self._refusal(write, versions.get((write.tenant, write.conversation)))
+                refusal = _refusal(write, versions.get((write.tenant, write.conversation)))
                 if refusal:
                     outcomes[i] = refusal
                 else:
                     accepted.append(i)
-                    versions[write.tenant, write.conversation] = write.after.version
-            accepted = with_free_keys(connection, writes, accepted, now)
-            self._insert(connection, [writes[i] for i in accepted], now)
+                    versions[write.tenant, write.conversation] = write.result.version
+            accepted = _with_free_keys(connection, rows, accepted, now)
+            _insert(connection, [rows[i] for i in accepted], now)
             for i in accepted:
-                outcomes[i] = writes[i].after
-            for i, write in enumerate(writes):
-                outcomes[i] = outcomes[i] or repeat(connection, write.tenant, write.key)
-        return [outcome for outcome in outcomes if outcome is not None]
+                outcomes[i] = writes[i].result.snapshot
+            # What was not done may have been done before: its key is taken, or the conversation has moved on since.
+            done = set(accepted)
+            late = [(i, key) for i, write in enumerate(writes) if (key := write.key) and i not in done]
+            done_before = find_keys(connection, [(writes[i].tenant, key) for i, key in late])
+            for (i, _), repeated in zip(late, done_before, strict=True):
+                outcomes[i] = repeated or outcomes[i]
+        return [outcome or _moved_on(write) for write, outcome in zip(writes, outcomes, strict=True)]
 
     def _lock(self, connection: Connection, ids: set[str]) -> dict[tuple[str, str], int]:
         query = select(conversations.c.tenant, conversations.c.id, conversations.c.version)
         query = query.where(conversations.c.id.in_(ids), self.alive()).order_by(conversations.c.id).with_for_update()
         return {(row.tenant, row.id): row.version for row in connection.execute(query)}
-
-    def _refusal(self, write: Write, version: int | None) -> StoreError | None:
-        if version is None:
-            return _not_found(write.conversation)
-        if version != write.before:
-            return Conflict(
-                f"The conversation {write.conversation} is at version {version} and the change was made from version "
-                f"{write.before}: read it again, then repeat the change.",
-                version=version,
-            )
-        if version >= self.max_entries:
-            return Full(
-                f"The conversation {write.conversation} has {version} entries, the most there can be: start a new one."
-            )
-        return None
-
-    def _insert(self, connection: Connection, writes: Sequence[Write], now: float) -> None:
-        if not writes:
-            return
-        connection.execute(
-            update(conversations).where(conversations.c.id == bindparam("row")),
-            [
-                {
-                    "row": write.conversation,
-                    "version": write.after.version,
-                    "snapshot": dump(write.after),
-                    "updated_at": now,
-                    "expires_at": self._expiry(now),
-                }
-                for write in writes
-            ],
-        )
-        connection.execute(
-            insert(entries),
-            [
-                {
-                    "conversation": write.conversation,
-                    "version": write.after.version,
-                    "kind": write.entry.kind,
-                    "source": write.entry.source,
-                    "entry": dump(write.entry),
-                }
-                for write in writes
-            ],
-        )
 
     # Erasing
 
@@ -271,19 +266,120 @@ class Store:
     def _expiry(self, now: float) -> float | None:
         return None if self.retention is None else now + self.retention.total_seconds()
 
-    def _find(self, connection: Connection, tenant: str, conversation: str) -> Row[Any]:
+    def _version(self, connection: Connection, tenant: str, conversation: str) -> int:
         mine = and_(conversations.c.tenant == tenant, conversations.c.id == conversation, self.alive())
-        row = connection.execute(select(conversations).where(mine)).one_or_none()
-        if row is None:
+        version: int | None = connection.execute(select(conversations.c.version).where(mine)).scalar()
+        if version is None:
             raise _not_found(conversation)
-        return row
+        return version
 
 
-def read_log(connection: Connection, conversation: str, *, upto: int) -> list[Entry]:
-    query = select(entries.c.entry).where(entries.c.conversation == conversation, entries.c.version <= upto)
+def read_entries(connection: Connection, conversation: str, *, upto: int, after: int = 0) -> list[Entry]:
+    numbers = entries.c.version.between(after + 1, upto)
+    query = select(entries.c.entry).where(entries.c.conversation == conversation, numbers)
     rows = connection.execute(query.order_by(entries.c.version))
     return [Entry.from_json(json.loads(row.entry)) for row in rows]
 
 
 def _not_found(conversation: str) -> NotFound:
     return NotFound(f"There is no conversation {conversation}: it was never made, was erased or has expired.")
+
+
+# Rows
+
+
+class _Row:
+    """A write with its records as text: each becomes JSON once, before the transaction."""
+
+    def __init__(self, write: Write, expires_at: float | None) -> None:
+        self.write = write
+        self.expires_at = expires_at
+        self.snapshot = dump(write.result.snapshot)
+        self.entry = dump(write.result.entry)
+
+    def claim(self, key: Key) -> Claim:
+        write = self.write
+        return Claim(write.tenant, key, write.conversation, write.result.version, self.snapshot, self.expires_at)
+
+
+def _refusal(write: Write, version: int | None) -> StoreError | None:
+    if version is None:
+        return _not_found(write.conversation)
+    return None if version == write.before else _moved_on(write, version=version)
+
+
+def _moved_on(write: Write, *, version: int | None = None) -> Conflict:
+    newer = "has moved on" if version is None else f"is at version {version}"
+    return Conflict(
+        f"The conversation {write.conversation} {newer} and the change was made from version {write.before}: "
+        "read it again, then repeat the change.",
+        version=version,
+    )
+
+
+def _with_free_keys(connection: Connection, rows: Sequence[_Row], accepted: list[int], now: float) -> list[int]:
+    """Those of the accepted writes whose keys, if they have any, were free, and that follow no other."""
+    claims: dict[tuple[str, str], tuple[int, Claim]] = {}
+    for i in accepted:
+        if key := rows[i].write.key:
+            claims.setdefault((rows[i].write.tenant, key.key), (i, rows[i].claim(key)))  # of two the first is done
+    claimed = claim_keys(connection, [claim for _, claim in claims.values()], now)
+    first = {i for pair, (i, _) in claims.items() if pair in claimed}
+    kept: list[int] = []
+    left_out: set[str] = set()  # what was made from a write that is not done cannot be done either
+    for i in accepted:
+        write = rows[i].write
+        if write.conversation not in left_out and (write.key is None or i in first):
+            kept.append(i)
+        else:
+            left_out.add(write.conversation)
+    return kept
+
+
+def _insert(connection: Connection, rows: Sequence[_Row], now: float) -> None:
+    if not rows:
+        return
+    connection.execute(
+        update(conversations).where(conversations.c.id == bindparam("row")),
+        [
+            {
+                "row": row.write.conversation,
+                "version": row.write.result.version,
+                "snapshot": row.snapshot,
+                "updated_at": now,
+                "expires_at": row.expires_at,
+            }
+            for row in rows
+        ],
+    )
+    connection.execute(
+        insert(entries),
+        [
+            {
+                "conversation": row.write.conversation,
+                "version": row.write.result.version,
+                "kind": row.write.result.entry.kind,
+                "source": row.write.result.entry.source,
+                "entry": row.entry,
+            }
+            for row in rows
+        ],
+    )
+
+
+def _record_of(row: Row[Any]) -> Record:
+    snapshot = Snapshot.from_json(json.loads(row.snapshot))
+    return Record(row.id, row.tenant, row.subject, row.created_at, row.updated_at, row.expires_at, snapshot)
+
+
+def _row_of(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "tenant": record.tenant,
+        "subject": record.subject,
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+        "expires_at": record.expires_at,
+        "version": record.version,
+        "snapshot": dump(record.snapshot),
+    }

@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from somdst.errors import StoreError, Unavailable
-from somdst.store.layout import migrate
+from somdst.store.migrations import migrate
 
 BUSY_SECONDS = 10.0
 

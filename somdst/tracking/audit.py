@@ -11,7 +11,20 @@ from dataclasses import dataclass, replace
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.state import State, Value
 from somdst.tracking.log import append, replay
-from somdst.tracking.records import Change, Entry, JsonTime, JsonTurn, Kind, Pending, Refused, Snapshot, Source
+from somdst.tracking.records import (
+    WINDOW,
+    Change,
+    Entry,
+    JsonState,
+    JsonTime,
+    JsonTurn,
+    Kind,
+    Pending,
+    RecentTurn,
+    Refused,
+    Snapshot,
+    Source,
+)
 from somdst.tracking.shapes import JsonRecord
 
 
@@ -33,25 +46,89 @@ class SlotEvent(JsonRecord):
     """False where it has been undone since."""
 
 
-def slot_history(entries: Iterable[Entry], slot: str) -> tuple[SlotEvent, ...]:
-    """Everything that happened to a slot, oldest first. The last change in force is why it is as it is."""
-    entries = tuple(entries)
-    in_force = set(replay(entries).done)
+@dataclass(frozen=True, slots=True)
+class TurnInForce(JsonRecord):
+    """A turn that has not been undone, with what it did and the memory after it."""
+
+    number: int
+    """1 for the first turn."""
+    version: int
+    """Number of its entry in the log."""
+    system: str
+    user: str
+    model: str | None
+    domain: str | None
+    changes: tuple[Change, ...]
+    held: tuple[Pending, ...]
+    refused: tuple[Refused, ...]
+    state: JsonState
+    """The memory after the turn."""
+    corrected: JsonState
+    """The memory before the next turn, or now: with what a person changed after this turn."""
+
+
+def in_force(entries: Sequence[Entry]) -> tuple[int, ...]:
+    """Numbers of the entries that have not been undone, oldest first."""
+    numbers: list[int] = []
+    number = replay(entries).head
+    while number:
+        numbers.append(number)
+        number = entries[number - 1].previous
+    return tuple(reversed(numbers))
+
+
+def recent_turns(entries: Sequence[Entry]) -> tuple[RecentTurn, ...]:
+    """The last turns in force, from the whole log: what the snapshot's `recent` should be."""
+    spoken = ((number, entries[number - 1].turn) for number in in_force(entries))
+    return tuple(RecentTurn(number, turn) for number, turn in spoken if turn is not None)[-WINDOW:]
+
+
+def turns(entries: Sequence[Entry]) -> tuple[TurnInForce, ...]:
+    """The turns that have not been undone, oldest first."""
+    found: list[TurnInForce] = []
+    state = State()
+    for number in in_force(entries):
+        entry = entries[number - 1]
+        state = _write(state, entry.changes)
+        if entry.turn is not None:
+            found.append(
+                TurnInForce(
+                    number=len(found) + 1,
+                    version=number,
+                    system=entry.turn.system,
+                    user=entry.turn.user,
+                    model=entry.model,
+                    domain=entry.domain,
+                    changes=entry.changes,
+                    held=entry.held,
+                    refused=entry.refused,
+                    state=state,
+                    corrected=state,
+                )
+            )
+        elif found:
+            found[-1] = replace(found[-1], corrected=state)
+    return tuple(found)
+
+
+def slot_history(entries: Sequence[Entry], slot: str) -> tuple[SlotEvent, ...]:
+    """Everything that happened to a slot, oldest first. The last change in force explains its value."""
+    standing = set(in_force(entries))
     return tuple(
         event
-        for number, entry in enumerate(entries, 1)
-        if (event := _event(number, entry, slot, number in in_force or entry.kind in ("undo", "redo"))) is not None
+        for entry in entries
+        if (event := _event(entry, slot, entry.version in standing or entry.kind in ("undo", "redo"))) is not None
     )
 
 
-def _event(number: int, entry: Entry, slot: str, in_force: bool) -> SlotEvent | None:
+def _event(entry: Entry, slot: str, in_force: bool) -> SlotEvent | None:
     change = next((change for change in entry.changes if change.slot == slot), None)
     pending = next((item for item in (*entry.held, *entry.released) if item.slot == slot), None)
     refused = next((item for item in entry.refused if item.slot == slot), None)
     if change is None and pending is None and refused is None and slot not in (*entry.pinned, *entry.unpinned):
         return None
     return SlotEvent(
-        version=number,
+        version=entry.version,
         kind=entry.kind,
         source=entry.source,
         time=entry.time,
@@ -74,7 +151,7 @@ def snapshots(entries: Iterable[Entry]) -> tuple[Snapshot, ...]:
 
 def corrected(entries: Sequence[Entry]) -> bool:
     """Whether a person changed or confirmed something that is in force: such a conversation is worth learning from."""
-    return any(entries[number - 1].kind in ("correction", "confirm") for number in replay(entries).done)
+    return any(entries[number - 1].kind in ("correction", "confirm") for number in in_force(entries))
 
 
 def to_dialogue(entries: Sequence[Entry], *, id: str) -> Dialogue:
@@ -87,7 +164,7 @@ def to_dialogue(entries: Sequence[Entry], *, id: str) -> Dialogue:
     turns: list[Turn] = []
     states: list[State] = []
     written: dict[str, int] = {}  # the last turn that wrote a slot
-    for number in replay(entries).done:
+    for number in in_force(entries):
         entry = entries[number - 1]
         if entry.turn is not None:
             turns.append(entry.turn)

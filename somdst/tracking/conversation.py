@@ -14,10 +14,10 @@ from somdst.errors import InputError, StateError
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.state import State, Value
 from somdst.tracking import edits
-from somdst.tracking.audit import SlotEvent, slot_history, to_dialogue
-from somdst.tracking.log import replay
+from somdst.tracking.audit import SlotEvent, in_force, slot_history, to_dialogue
+from somdst.tracking.log import Result, replay
+from somdst.tracking.old_logs import read_log
 from somdst.tracking.records import Entry, Snapshot
-from somdst.tracking.step import Result
 
 if TYPE_CHECKING:
     from somdst.tracking.tracker import Tracker
@@ -49,7 +49,9 @@ class Conversation:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        return self.snapshot.turns
+        """All turns that have not been undone."""
+        spoken = (self._entries[number - 1].turn for number in in_force(self._entries))
+        return tuple(turn for turn in spoken if turn is not None)
 
     def update(self, user: str, system: str = "") -> Result:
         """The next turn: what the system said, if anything, and what the user said to it."""
@@ -72,31 +74,29 @@ class Conversation:
 
     def unpin(self, *slots: str) -> Result:
         with self.lock:
-            return self.take(Result.of(self.snapshot, edits.unpin(self.snapshot, slots)))
+            return self.take(edits.unpin(self.snapshot, slots))
 
     def confirm(self, *slots: str) -> Result:
         """Make the pending writes of these slots; of all, where none is named."""
         with self.lock:
             chosen = slots or tuple(self.snapshot.pending)
-            return self.take(Result.of(self.snapshot, edits.confirm(self.snapshot, chosen)))
+            return self.take(edits.confirm(self.snapshot, chosen))
 
     def reject(self, *slots: str) -> Result:
         """Drop the pending writes of these slots; of all, where none is named."""
         with self.lock:
             chosen = slots or tuple(self.snapshot.pending)
-            return self.take(Result.of(self.snapshot, edits.reject(self.snapshot, chosen)))
+            return self.take(edits.reject(self.snapshot, chosen))
 
     def undo(self) -> Result:
         """Take back the last thing that happened, a turn or an edit. More undos go further back."""
         with self.lock:
-            target = self._entries[edits.undo_target(self.snapshot) - 1]
-            return self.take(Result.of(self.snapshot, edits.undo(self.snapshot, target)))
+            return self.take(edits.undo(self.snapshot, self._entry_at))
 
     def redo(self) -> Result:
         """Do again what the last undo took back."""
         with self.lock:
-            target = self._entries[edits.redo_target(self.snapshot) - 1]
-            return self.take(Result.of(self.snapshot, edits.redo(self.snapshot, target)))
+            return self.take(edits.redo(self.snapshot, self._entry_at))
 
     def at(self, version: int) -> Snapshot:
         """The conversation as it was after so many entries; 0 is the start."""
@@ -122,7 +122,7 @@ class Conversation:
         """What `to_json` gave. The state is replayed from the log and must agree with the one that was written."""
         if not isinstance(data, Mapping) or not isinstance(data.get("entries"), list):
             raise StateError("A conversation is a JSON object with the key `entries`, a list.")
-        conversation = cls(tracker, [Entry.from_json(entry) for entry in data["entries"]])
+        conversation = cls(tracker, read_log(data["entries"]))
         snapshot = conversation.snapshot
         for slot in (*snapshot.state, *snapshot.pinned, *snapshot.pending):
             tracker.slot(slot)
@@ -135,3 +135,6 @@ class Conversation:
         self._entries.append(result.entry)
         self.snapshot = result.snapshot
         return result
+
+    def _entry_at(self, number: int) -> Entry:
+        return self._entries[number - 1]

@@ -61,7 +61,7 @@ def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision
             refused.append(Refused.of(change, reason=reason))
         elif change.probability is not None and change.probability < rules.threshold:
             asking = question(change, rules.schema[change.slot])
-            held.append(Pending.of(change, question=asking, turn=len(snapshot.turns) + 1))
+            held.append(Pending.of(change, question=asking, turn=snapshot.turn_count + 1))
         else:
             changes.append(change)
     settled = {change.slot for change in changes} | {item.slot for item in held} | said_again

@@ -1,25 +1,28 @@
-"""The entries that a person (or a program for one) can add to a conversation: correct, pin, confirm, undo and the like.
+"""What a person, or a program for one, can do to a conversation: correct, pin, confirm, undo and so on.
 
-Each function looks at a snapshot and gives the `Entry` to append; none changes anything. What a model adds is
-`tracker.py`'s concern, and so is whether a slot and a value are in the schema.
+Each function takes a snapshot and gives a `Result`: the entry to append and the snapshot after it. None changes
+anything. Does not predict (`step.py`) and does not check slots and values against a schema (`tracker.py`).
 
->>> from somdst.tracking.log import EMPTY, append
->>> correction = correct(EMPTY, {"hotel-area": "north"})
->>> snapshot = append(EMPTY, correction)
->>> append(snapshot, undo(snapshot, correction)).state
+>>> from somdst.tracking.log import EMPTY
+>>> corrected = correct(EMPTY, {"hotel-area": "north"})
+>>> undo(corrected.snapshot, {1: corrected.entry}.__getitem__).state
 State({})
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from somdst.errors import InputError
+from somdst.errors import InputError, StateError
 from somdst.memory.operations import FOUR, Operation
 from somdst.memory.state import Value
-from somdst.tracking.records import Change, Entry, Pending, Snapshot, Source, now
+from somdst.tracking.log import Result
+from somdst.tracking.records import Change, Entry, Pending, RecentTurn, Snapshot, Source, now
+
+EntryAt = Callable[[int], Entry]
+"""Reads an entry of the log by its number."""
 
 
 def correct(
@@ -29,74 +32,64 @@ def correct(
     pin: bool = False,
     source: Source = "person",
     time: datetime | None = None,
-) -> Entry:
-    """Write these values, None deleting; with `pin`, only new evidence in a later utterance changes them again.
+) -> Result:
+    """Write these values; None deletes. With `pin`, only new evidence in a later utterance changes them again.
 
     A value that is right already is recorded too, as a carry-over: somebody looked at it.
     """
-    changes = tuple(_correction(snapshot, slot, value) for slot, value in sorted(values.items()))
-    return Entry(
-        kind="correction",
-        source=source,
-        time=time or now(),
-        changes=changes,
+    entry = replace(
+        Entry.after(snapshot, "correction", source, time),
+        changes=tuple(_correction(snapshot, slot, value) for slot, value in sorted(values.items())),
         released=tuple(snapshot.pending[slot] for slot in sorted(values) if slot in snapshot.pending),
         pinned=tuple(slot for slot in sorted(values) if slot not in snapshot.pinned) if pin else (),
     )
+    return Result.of(snapshot, entry)
 
 
-def pin(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person", time: datetime | None = None) -> Entry:
+def pin(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person", time: datetime | None = None) -> Result:
     """From now on only new evidence in a later utterance changes these slots."""
     free = tuple(sorted(set(slots) - snapshot.pinned))
     if not free:
         raise InputError("There is nothing to pin: these slots are pinned already.")
-    return Entry(kind="pin", source=source, time=time or now(), pinned=free)
+    return Result.of(snapshot, replace(Entry.after(snapshot, "pin", source, time), pinned=free))
 
 
 def unpin(
     snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person", time: datetime | None = None
-) -> Entry:
+) -> Result:
     """Let every prediction change these slots again."""
     held = tuple(sorted(set(slots) & snapshot.pinned))
     if not held:
         raise InputError("There is nothing to unpin: none of these slots is pinned.")
-    return Entry(kind="unpin", source=source, time=time or now(), unpinned=held)
+    return Result.of(snapshot, replace(Entry.after(snapshot, "unpin", source, time), unpinned=held))
 
 
 def confirm(
     snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person", time: datetime | None = None
-) -> Entry:
+) -> Result:
     """Make writes that were pending."""
     items = _find_pending(snapshot, slots)
     changes = tuple(replace(item.change, before=snapshot.state.get(item.slot)) for item in items)
-    return Entry(kind="confirm", source=source, time=time or now(), changes=changes, released=items)
+    entry = replace(Entry.after(snapshot, "confirm", source, time), changes=changes, released=items)
+    return Result.of(snapshot, entry)
 
 
 def reject(
     snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person", time: datetime | None = None
-) -> Entry:
+) -> Result:
     """Drop writes that were pending; the memory stays as it is."""
-    return Entry(kind="reject", source=source, time=time or now(), released=_find_pending(snapshot, slots))
+    items = _find_pending(snapshot, slots)
+    return Result.of(snapshot, replace(Entry.after(snapshot, "reject", source, time), released=items))
 
 
-def undo_target(snapshot: Snapshot) -> int:
-    """Number of the entry that an undo takes back: the last one in force, whatever its kind."""
-    if not snapshot.done:
+def undo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person", time: datetime | None = None) -> Result:
+    """Take back the last entry in force, whatever its kind. Reads that entry and, in a long conversation, a turn."""
+    if not snapshot.head:
         raise InputError("There is nothing to undo.")
-    return snapshot.done[-1]
-
-
-def redo_target(snapshot: Snapshot) -> int:
-    """Number of the entry that a redo does again."""
-    if not snapshot.undone:
-        raise InputError("There is nothing to redo: the last entry was no undo.")
-    return snapshot.undone[-1]
-
-
-def undo(snapshot: Snapshot, target: Entry, *, source: Source = "person", time: datetime | None = None) -> Entry:
-    """Take back entry number `undo_target(snapshot)`, given as `target`."""
-    return replace(
+    target = entry_at(snapshot.head)
+    entry = replace(
         target,
+        version=snapshot.version + 1,
         kind="undo",
         source=source,
         time=time or now(),
@@ -106,13 +99,36 @@ def undo(snapshot: Snapshot, target: Entry, *, source: Source = "person", time: 
         pinned=target.unpinned,
         unpinned=target.pinned,
         refused=(),
-        target=undo_target(snapshot),
+        target=snapshot.head,
+        dropped=0,
+        returned=_recent_turn(target.dropped, entry_at) if target.dropped else None,
+        undone=snapshot.undone,
     )
+    return Result.of(snapshot, entry)
 
 
-def redo(snapshot: Snapshot, target: Entry, *, source: Source = "person", time: datetime | None = None) -> Entry:
-    """Do entry number `redo_target(snapshot)`, given as `target`, again: the same turn, the same changes, no model."""
-    return replace(target, kind="redo", source=source, time=time or now(), target=redo_target(snapshot))
+def redo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person", time: datetime | None = None) -> Result:
+    """Do again what the last undo took back: the same turn, the same changes, no model. Reads both entries."""
+    if not snapshot.undone:
+        raise InputError("There is nothing to redo: the last entry was no undo.")
+    taken_back = entry_at(snapshot.undone)
+    entry = replace(
+        entry_at(taken_back.target or 0),
+        version=snapshot.version + 1,
+        kind="redo",
+        source=source,
+        time=time or now(),
+        target=taken_back.target,
+        undone=taken_back.undone,
+    )
+    return Result.of(snapshot, entry)
+
+
+def _recent_turn(number: int, entry_at: EntryAt) -> RecentTurn:
+    turn = entry_at(number).turn
+    if turn is None:
+        raise StateError(f"Entry {number} should be a turn and has none: the log is damaged.")
+    return RecentTurn(number, turn)
 
 
 def _correction(snapshot: Snapshot, slot: str, value: Value | None) -> Change:

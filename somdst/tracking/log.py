@@ -4,6 +4,10 @@ An entry carries everything it does (values with what was there before, turns, p
 never looks back in the log, and an undo is an entry that does the opposite. Nothing is ever removed; the version of a
 conversation is its number of entries.
 
+Entries in force form a chain: the snapshot has the number of the last one (`head`), and each has the number of the one
+before it (`previous`). An undo moves the head back along the chain, a redo moves it forward again. What can be redone
+is a chain too, of undo entries, that starts at the snapshot's `undone`.
+
 Does not make entries; see `edits.py` and `step.py`. What can be read out of a log (why does this slot have this
 value?) is in `audit.py`. Nothing here knows a schema, a model or a database.
 """
@@ -11,25 +15,31 @@ value?) is in `audit.py`. Nothing here knows a schema, a model or a database.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from somdst.errors import StateError
-from somdst.memory.dialogue import Turn
 from somdst.memory.state import State, Value
-from somdst.tracking.records import Entry, Pending, Snapshot
+from somdst.model.prediction import Prediction
+from somdst.tracking.records import WINDOW, Change, Entry, Pending, RecentTurn, Refused, Snapshot, TrackedTurn
 
 EMPTY = Snapshot()
 
 
 def append(snapshot: Snapshot, entry: Entry) -> Snapshot:
     """The snapshot after one more entry. An entry that was made for another snapshot is refused."""
-    done, undone = _order(snapshot, entry)
+    if entry.version != snapshot.version + 1:
+        raise _misfit(snapshot, f"it was made as entry {entry.version}")
+    head, undone = _order(snapshot, entry)
+    turn_count, recent = _turns(snapshot, entry)
     return Snapshot(
-        version=snapshot.version + 1,
+        version=entry.version,
         state=_write(snapshot, entry),
-        turns=_turns(snapshot, entry),
         pinned=snapshot.pinned.union(entry.pinned).difference(entry.unpinned),
         pending=_pending(snapshot, entry),
-        done=done,
+        turn_count=turn_count,
+        recent=recent,
+        head=head,
         undone=undone,
     )
 
@@ -41,22 +51,62 @@ def replay(entries: Iterable[Entry], start: Snapshot = EMPTY) -> Snapshot:
     return start
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a turn or an edit led to: the snapshot after it, and the entry that was, or is to be, appended."""
+
+    snapshot: Snapshot
+    entry: Entry
+    prediction: Prediction | None = field(default=None, repr=False, compare=False)
+    """What the model said, before any rule; None for what a person did."""
+
+    @classmethod
+    def of(cls, before: Snapshot, entry: Entry, prediction: Prediction | None = None) -> Result:
+        return cls(append(before, entry), entry, prediction)
+
+    @property
+    def state(self) -> State:
+        return self.snapshot.state
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return self.entry.changes
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        """Every write that waits for an answer, from this turn or an earlier one."""
+        return tuple(self.snapshot.pending[slot] for slot in sorted(self.snapshot.pending))
+
+    @property
+    def refused(self) -> tuple[Refused, ...]:
+        return self.entry.refused
+
+    @property
+    def domain(self) -> str | None:
+        return self.entry.domain
+
+    @property
+    def tracked(self) -> TrackedTurn:
+        """The same as one record, for callers that keep no log."""
+        return TrackedTurn(self.state, self.changes, self.pending, self.refused, self.domain)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": self.version, **self.tracked.to_json()}
+
+
+# The parts of an append
+
+
 def _write(snapshot: Snapshot, entry: Entry) -> State:
     for change in entry.changes:
         held = snapshot.state.get(change.slot)
         if held != change.before:
             raise _misfit(snapshot, f'"{change.slot}" should hold {_say(change.before)} and holds {_say(held)}')
     return snapshot.state.with_values({change.slot: change.after for change in entry.changes})
-
-
-def _turns(snapshot: Snapshot, entry: Entry) -> tuple[Turn, ...]:
-    if entry.turn is None:
-        return snapshot.turns
-    if entry.kind != "undo":
-        return (*snapshot.turns, entry.turn)
-    if not snapshot.turns or snapshot.turns[-1] != entry.turn:
-        raise _misfit(snapshot, "it takes back a turn that is not the last one")
-    return snapshot.turns[:-1]
 
 
 def _pending(snapshot: Snapshot, entry: Entry) -> Mapping[str, Pending]:
@@ -70,14 +120,43 @@ def _pending(snapshot: Snapshot, entry: Entry) -> Mapping[str, Pending]:
     return kept | {item.slot: item for item in entry.held}
 
 
-def _order(snapshot: Snapshot, entry: Entry) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    if entry.kind not in ("undo", "redo"):
-        return (*snapshot.done, snapshot.version + 1), ()
-    taken, given = (snapshot.done, snapshot.undone) if entry.kind == "undo" else (snapshot.undone, snapshot.done)
-    if not taken or taken[-1] != entry.target:
-        raise _misfit(snapshot, f"entry {entry.target} is not the next to {entry.kind}")
-    taken, given = taken[:-1], (*given, taken[-1])
-    return (taken, given) if entry.kind == "undo" else (given, taken)
+def _order(snapshot: Snapshot, entry: Entry) -> tuple[int, int]:
+    """The head after an entry, and the undo that can then be redone."""
+    if entry.kind == "undo":
+        if not snapshot.head or entry.target != snapshot.head or entry.previous >= snapshot.head:
+            raise _misfit(snapshot, f"entry {entry.target} is not the next to undo")
+        if entry.undone != snapshot.undone:
+            raise _misfit(snapshot, f"the undo before it is {snapshot.undone}, not {entry.undone}")
+        return entry.previous, entry.version
+    if entry.previous != snapshot.head:
+        raise _misfit(snapshot, f"the last entry in force is {snapshot.head}, not {entry.previous}")
+    if entry.kind == "redo":
+        if entry.target is None or not snapshot.head < entry.target < snapshot.undone > entry.undone:
+            raise _misfit(snapshot, f"entry {entry.target} is not the next to redo")
+        return entry.target, entry.undone
+    return entry.version, 0
+
+
+def _turns(snapshot: Snapshot, entry: Entry) -> tuple[int, tuple[RecentTurn, ...]]:
+    """How many turns are in force after an entry, and the last ones."""
+    count, recent = snapshot.turn_count, snapshot.recent
+    if entry.turn is None:
+        return count, recent
+    if entry.kind == "undo":
+        if not recent or recent[-1] != RecentTurn(snapshot.head, entry.turn):
+            raise _misfit(snapshot, "it takes back a turn that is not the last one")
+        if (entry.returned is not None) != (count > len(recent)):
+            raise _misfit(snapshot, "it does not say which turn comes back into view")
+        return count - 1, (*((entry.returned,) if entry.returned else ()), *recent[:-1])
+    if entry.dropped != leaving(snapshot):
+        raise _misfit(snapshot, f"the turn that leaves the view is {leaving(snapshot)}, not {entry.dropped}")
+    number = entry.version if entry.target is None else entry.target
+    return count + 1, (*recent, RecentTurn(number, entry.turn))[-WINDOW:]
+
+
+def leaving(snapshot: Snapshot) -> int:
+    """Number of the turn that the next turn pushes out of `recent`, or 0."""
+    return snapshot.recent[0].number if len(snapshot.recent) == WINDOW else 0
 
 
 def _misfit(snapshot: Snapshot, problem: str) -> StateError:

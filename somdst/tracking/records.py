@@ -1,4 +1,4 @@
-"""The records of a conversation: `Change`, `Pending`, `Refused`, `Entry`, `Snapshot`, `TrackedTurn`.
+"""The records of a conversation: `Change`, `Pending`, `Refused`, `Entry`, `Snapshot` and what they are made of.
 
 Each is defined here once, and goes to JSON and back by this definition (`shapes.py`). All are immutable. How entries
 add up to a snapshot is in `log.py`, and how they are made in `edits.py` and `step.py`.
@@ -19,6 +19,9 @@ from somdst.tracking.shapes import AsJson, JsonRecord
 
 Kind = Literal["turn", "correction", "pin", "unpin", "confirm", "reject", "undo", "redo"]
 Source = Literal["model", "person", "api"]
+
+WINDOW = 16
+"""How many turns a snapshot keeps: the longest history that a model may read. Stored logs depend on it."""
 
 
 def now() -> datetime:
@@ -116,12 +119,24 @@ def _parts(change: Change) -> Parts:
 
 
 @dataclass(frozen=True, slots=True)
+class RecentTurn(JsonRecord):
+    """A turn in force, with the number of its entry."""
+
+    number: int
+    turn: JsonTurn
+
+
+@dataclass(frozen=True, slots=True)
 class Entry(JsonRecord):
     """One entry of the log: what happened, and all that it did.
 
-    An undo takes `turn` away instead of adding it. In the other fields it already carries the opposite.
+    An undo takes `turn` away instead of adding it. In `changes`, `held`, `released`, `pinned` and `unpinned` it already
+    carries the opposite. The last four fields point to other entries, so that an undo or a redo reads one or two rows
+    of the log, however long it is.
     """
 
+    version: int
+    """The version that it made, which is also its number in the log; the first is 1."""
     kind: Kind
     source: Source
     time: JsonTime
@@ -142,7 +157,20 @@ class Entry(JsonRecord):
     refused: tuple[Refused, ...] = ()
     """Writes that were not made. They are reported and leave no trace in the snapshot."""
     target: int | None = None
-    """For undo and redo: the number of the entry that is taken back or done again. The first entry is 1."""
+    """For undo and redo: the number of the entry that is taken back or done again."""
+    previous: int = 0
+    """The entry in force before this one; for undo and redo, before `target`. 0 if there is none."""
+    dropped: int = 0
+    """For a turn: the turn that it pushed out of the snapshot's `recent`. 0 if there is none."""
+    returned: RecentTurn | None = None
+    """For an undo: the turn that comes back into the snapshot's `recent`."""
+    undone: int = 0
+    """For undo and redo: the undo that can be redone after this one is. 0 if there is none."""
+
+    @classmethod
+    def after(cls, snapshot: Snapshot, kind: Kind, source: Source, time: datetime | None = None) -> Entry:
+        """The next entry, which does nothing yet."""
+        return cls(snapshot.version + 1, kind, source, time or now(), previous=snapshot.head)
 
 
 def _by_slot(items: tuple[Pending, ...]) -> Mapping[str, Pending]:
@@ -158,22 +186,27 @@ JsonPending = Annotated[Mapping[str, Pending], AsJson(dict, tuple[Pending, ...],
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(JsonRecord):
-    """What all entries so far add up to. The empty one is the start of every conversation."""
+    """What all entries so far add up to. The empty one is the start of every conversation.
+
+    Its size does not grow with the log: of the turns it has the last ones, and of the entries in force the last one.
+    """
 
     version: int = 0
     """Number of entries in the log; every write adds one."""
     state: JsonState = field(default_factory=State)
     """Slot to value; a slot that is absent is not known."""
-    turns: tuple[JsonTurn, ...] = ()
-    """The turns that have not been undone."""
     pinned: JsonSlots = frozenset()
     """Slots that only new evidence in a later utterance changes."""
     pending: JsonPending = field(default_factory=dict)
     """Writes that wait for an answer."""
-    done: tuple[int, ...] = ()
-    """Numbers of the entries in force, oldest first: the next undo takes back the last of them."""
-    undone: tuple[int, ...] = ()
-    """Numbers of the entries taken back: the next redo does the last of them again. A new entry empties this."""
+    turn_count: int = 0
+    """How many turns have not been undone."""
+    recent: tuple[RecentTurn, ...] = ()
+    """The last of them, oldest first, at most `WINDOW`."""
+    head: int = 0
+    """Number of the last entry in force, which an undo takes back. 0 if there is none."""
+    undone: int = 0
+    """Number of the undo that a redo takes back. 0 if there is none: a new entry ends what can be redone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from somdst.errors import InputError
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
 from somdst.tracking import edits
-from somdst.tracking.audit import snapshots
-from somdst.tracking.log import EMPTY, append, replay
+from somdst.tracking.audit import in_force, turns
+from somdst.tracking.log import EMPTY, Result
 from somdst.tracking.records import Entry, JsonValue, Snapshot
 from somdst.tracking.shapes import JsonRecord
 from somdst.tracking.tracker import Tracker
@@ -51,13 +51,13 @@ class _Rerun:
                 return entry.turn
             repeated = _repeat(self.snapshot, self.todo.pop(0))
             if repeated is not None:
-                self.snapshot = append(self.snapshot, repeated)
+                self.snapshot = repeated.snapshot
         return None
 
     def take(self, after: Snapshot) -> None:
         self.todo.pop(0)
         self.snapshot = after
-        number = len(after.turns)
+        number = after.turn_count
         self.differences += compare(self.states[number - 1], after.state, turn=number)
 
 
@@ -79,13 +79,11 @@ def compare(stored: State, replayed: State, *, turn: int) -> list[Difference]:
 
 
 def _prepare(log: Sequence[Entry]) -> _Rerun:
-    in_force = [log[number - 1] for number in replay(log).done]
-    states = [after.state for entry, after in zip(in_force, snapshots(in_force), strict=True) if entry.turn is not None]
-    return _Rerun(in_force, states)
+    return _Rerun([log[number - 1] for number in in_force(log)], [turn.state for turn in turns(log)])
 
 
-def _repeat(snapshot: Snapshot, entry: Entry) -> Entry | None:
-    """What a person did, as an entry for this snapshot."""
+def _repeat(snapshot: Snapshot, entry: Entry) -> Result | None:
+    """What a person did, done to this snapshot."""
     slots = [item.slot for item in entry.released if item.slot in snapshot.pending]
     try:
         match entry.kind:

@@ -10,66 +10,18 @@ Does not decide what becomes of a prediction (`decisions.py`) and stores nothing
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
 from somdst.model.prediction import Prediction, Predictor, TurnInput
 from somdst.tracking.decisions import Rules, decide
-from somdst.tracking.log import append
-from somdst.tracking.records import Change, Entry, Pending, Refused, Snapshot, TrackedTurn, now
+from somdst.tracking.log import Result, leaving
+from somdst.tracking.records import Entry, Snapshot, now
 
 Step = tuple[Snapshot, Turn]
 """A memory, and the turn that comes next."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a step led to: the snapshot after it, and the entry that was, or is to be, appended."""
-
-    snapshot: Snapshot
-    entry: Entry
-    prediction: Prediction | None = field(default=None, repr=False, compare=False)
-    """What the model said, before any rule; None for what a person did."""
-
-    @classmethod
-    def of(cls, before: Snapshot, entry: Entry, prediction: Prediction | None = None) -> Result:
-        return cls(append(before, entry), entry, prediction)
-
-    @property
-    def state(self) -> State:
-        return self.snapshot.state
-
-    @property
-    def version(self) -> int:
-        return self.snapshot.version
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        return self.entry.changes
-
-    @property
-    def pending(self) -> tuple[Pending, ...]:
-        """Every write that waits for an answer, from this turn or an earlier one."""
-        return tuple(self.snapshot.pending[slot] for slot in sorted(self.snapshot.pending))
-
-    @property
-    def refused(self) -> tuple[Refused, ...]:
-        return self.entry.refused
-
-    @property
-    def domain(self) -> str | None:
-        return self.entry.domain
-
-    @property
-    def tracked(self) -> TrackedTurn:
-        """The same as one record, for those who keep no log."""
-        return TrackedTurn(self.state, self.changes, self.pending, self.refused, self.domain)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"version": self.version, **self.tracked.to_json()}
 
 
 def step(predictor: Predictor, steps: Sequence[Step], rules: Rules, *, time: datetime | None = None) -> list[Result]:
@@ -90,7 +42,7 @@ def turn_input(predictor: Predictor, snapshot: Snapshot, turn: Turn) -> TurnInpu
     if any(slot not in known for slot in state):  # written under another model: kept, but this one cannot read it
         state = State({slot: value for slot, value in state.items() if slot in known})
     history = predictor.history
-    seen = snapshot.turns[-history:] if history else ()
+    seen = tuple(item.turn for item in snapshot.recent[-history:]) if history else ()
     return TurnInput(seen[-1] if seen else None, _unlabelled(turn), state, older=seen[:-1])
 
 
@@ -98,10 +50,8 @@ def _entry(
     snapshot: Snapshot, turn: Turn, prediction: Prediction, rules: Rules, *, model: str, time: datetime
 ) -> Entry:
     decision = decide(snapshot, prediction, rules)
-    return Entry(
-        kind="turn",
-        source="model",
-        time=time,
+    return replace(
+        Entry.after(snapshot, "turn", "model", time),
         model=model,
         turn=_unlabelled(turn),
         domain=prediction.domain,
@@ -109,6 +59,7 @@ def _entry(
         held=decision.held,
         released=decision.released,
         refused=decision.refused,
+        dropped=leaving(snapshot),
     )
 
 

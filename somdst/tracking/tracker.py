@@ -26,8 +26,9 @@ from somdst.model.prediction import Predictor
 from somdst.tracking import edits
 from somdst.tracking.conversation import Conversation
 from somdst.tracking.decisions import Rules, nearest
-from somdst.tracking.records import Snapshot, Source
-from somdst.tracking.step import Result, Step, step
+from somdst.tracking.log import Result
+from somdst.tracking.records import WINDOW, Snapshot, Source
+from somdst.tracking.step import Step, step
 
 __all__ = ["MAX_TEXT", "MAX_VALUE", "Conversation", "Result", "Tracker", "check_turn"]
 
@@ -49,6 +50,11 @@ class Tracker:
         if not 0 <= self.threshold <= 1:
             raise InputError(f"The threshold must be a probability between 0 and 1, not {threshold}.")
         self._refuse_unknown_slots()
+        if predictor.history > WINDOW:
+            raise ModelError(
+                f'The model "{predictor.model_id}" reads {predictor.history} turns before the current one; '
+                f"a conversation keeps {WINDOW}: train it with a shorter history."
+            )
         self._rules = Rules(self.schema, predictor.operation_set, self.threshold)
 
     @classmethod
@@ -112,13 +118,13 @@ class Tracker:
         checked = {self.slot(slot): self._checked(slot, value) for slot, value in values.items()}
         if not checked:
             raise InputError("A correction needs at least one slot.")
-        return Result.of(snapshot, edits.correct(snapshot, checked, pin=pin, source=source, time=time))
+        return edits.correct(snapshot, checked, pin=pin, source=source, time=time)
 
     def pin(
         self, snapshot: Snapshot, slots: Sequence[str], *, source: Source = "person", time: datetime | None = None
     ) -> Result:
         """From now on only new evidence in a later utterance changes these slots."""
-        return Result.of(snapshot, edits.pin(snapshot, [self.slot(slot) for slot in slots], source=source, time=time))
+        return edits.pin(snapshot, [self.slot(slot) for slot in slots], source=source, time=time)
 
     def slot(self, name: str) -> str:
         """The name, if the schema has that slot; else an error with the nearest one."""

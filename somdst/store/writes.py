@@ -1,0 +1,124 @@
+"""Writes, each of which is done once: `Write`, and the idempotency keys that recognise a request that comes again.
+
+A key is claimed in the transaction that does the work, so that both are in the database or neither is. The row of the
+key keeps the answer's snapshot: a repeated request is answered as it was then, without reading the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from somdst.errors import KeyReused
+from somdst.store.layout import entries, idempotency_keys
+from somdst.tracking.log import Result
+from somdst.tracking.records import Entry, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An idempotency key and the fingerprint of the one request that may use it."""
+
+    key: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One entry to add, with the snapshot after it; refused if the snapshot before it is no longer the last one."""
+
+    tenant: str
+    conversation: str
+    result: Result
+    key: Key | None = None
+
+    @property
+    def before(self) -> int:
+        """The version that it was made from."""
+        return self.result.version - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The request was done before, with the same key: this is what it led to."""
+
+    conversation: str
+    snapshot: Snapshot
+    entry: Entry | None
+    """The entry that it added; None where it made the conversation."""
+    expires_at: float | None = None
+    """When the conversation was to expire, as seen then."""
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A row of the table of keys, to be taken if the key is free."""
+
+    tenant: str
+    key: Key
+    conversation: str
+    version: int
+    snapshot: str
+    """As JSON text, as it is stored with the conversation."""
+    expires_at: float | None
+
+
+def find_keys(connection: Connection, wanted: Sequence[tuple[str, Key]]) -> list[Repeated | KeyReused | None]:
+    """For each tenant's key what the request with it did; None where there was none."""
+    if not wanted:
+        return []
+    keys = idempotency_keys.c
+    added = and_(entries.c.conversation == keys.conversation, entries.c.version == keys.version)
+    query = select(idempotency_keys, entries.c.entry).outerjoin(entries, added)
+    query = query.where(tuple_(keys.tenant, keys.key).in_([(tenant, key.key) for tenant, key in wanted]))
+    rows = {(row.tenant, row.key): row for row in connection.execute(query)}
+    return [_repeated(rows.get((tenant, key.key)), key) for tenant, key in wanted]
+
+
+def _repeated(row: Row[Any] | None, key: Key) -> Repeated | KeyReused | None:
+    if row is None:
+        return None
+    if row.fingerprint != key.fingerprint:
+        return KeyReused("This Idempotency-Key was used before for another request: use a new key for each request.")
+    entry = None if row.entry is None else Entry.from_json(json.loads(row.entry))
+    return Repeated(row.conversation, Snapshot.from_json(json.loads(row.snapshot)), entry, row.expires_at)
+
+
+def claim_keys(connection: Connection, claims: Sequence[Claim], now: float) -> set[tuple[str, str]]:
+    """Take those of the keys that are free; the others belong to requests that were done before."""
+    if not claims:
+        return set()
+    rows = [
+        {
+            "tenant": claim.tenant,
+            "key": claim.key.key,
+            "fingerprint": claim.key.fingerprint,
+            "conversation": claim.conversation,
+            "version": claim.version,
+            "snapshot": claim.snapshot,
+            "expires_at": claim.expires_at,
+            "created_at": now,
+        }
+        # In one order, so that two processes with overlapping keys never wait for each other in a circle.
+        for claim in sorted(claims, key=lambda claim: (claim.tenant, claim.key.key))
+    ]
+    returned = (idempotency_keys.c.tenant, idempotency_keys.c.key)
+    if connection.dialect.name == "sqlite":
+        query = sqlite.insert(idempotency_keys).values(rows).on_conflict_do_nothing().returning(*returned)
+        return {(row.tenant, row.key) for row in connection.execute(query)}
+    statement = postgresql.insert(idempotency_keys).values(rows).on_conflict_do_nothing().returning(*returned)
+    return {(row.tenant, row.key) for row in connection.execute(statement)}
+
+
+def dump(record: Entry | Snapshot) -> str:
+    """A record as it is stored. Escaped to ASCII, so that any text can be, half a surrogate pair included."""
+    return json.dumps(record.to_json(defaults=False), separators=(",", ":"))
