@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from somdst.corpora import jsonlines, multiwoz, schema_guided, woz
 from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Split, split_in
 from somdst.corpora.folders import Folder
+from somdst.corpora.made import domains_named
 from somdst.corpora.reading import load_json
 from somdst.corpora.statistics import schema_of
 from somdst.corpora.synthetic import synthetic_named
@@ -35,12 +36,14 @@ class Part(NamedTuple):
 
 
 def open_corpus(path: str | Path, *, split: Split | None = None) -> Corpus:
-    """Read a corpus: a file, a folder or a zip; plain, .gz or .xz; or "synthetic". With `split`, only that part."""
+    """Read a corpus: a file, folder or zip; plain, .gz or .xz; or "synthetic", "domains". With `split`, that part."""
     path = Path(path)
     if split is not None and split not in SPLIT_NAMES:
         raise CorpusError(f'There is no split "{split}"; there are {", ".join(SPLIT_NAMES)}.')
     if _is_synthetic(path):
         return synthetic_named(str(path), split=split)
+    if str(path).partition(":")[0] == "domains" and not path.exists():
+        return domains_named(str(path), split=split)
     if not path.exists():
         raise CorpusError(f"There is no {path}: give the path of a corpus, which is {EXPECTED}.")
     if path.is_dir() or path.suffix == ".zip":

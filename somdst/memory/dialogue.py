@@ -6,8 +6,9 @@ the domain it is about; a turn without labels has None there. Reading files is `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from somdst.memory.schema import Schema
 from somdst.memory.state import State
 
 
@@ -26,7 +27,9 @@ class Dialogue:
     id: str
     turns: tuple[Turn, ...]
     goal: tuple[str, ...] | None = None
-    """The domains of the user's goal, where the corpus tells."""
+    """The domains of the user's goal, if the corpus tells."""
+    schema: Schema | None = field(default=None, compare=False)
+    """The slots of this dialogue, where the dialogues of a corpus have different ones."""
 
     @property
     def labelled(self) -> bool:

@@ -1,0 +1,156 @@
+"""`made_dialogue`: an endless number of labelled conversations about the written domains, each with its own schema.
+
+A conversation is an opening and a sequence of acts (`acts.py`), about one domain or two. Every sentence is made
+together with what it changes, so that labels are right by construction. Everything random is seeded by the dialogue's
+name. `domains_named` is the corpus "domains" of `open_corpus`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from somdst.corpora import acts, moves
+from somdst.corpora.corpus import Corpus, Split
+from somdst.corpora.domains import Domain, Part, load_domains
+from somdst.corpora.rewriting import rewritten, verbatim
+from somdst.corpora.talk import Piece, Talk
+from somdst.errors import CorpusError
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Schema, Slot
+
+_REWRITTEN = 0.12
+_TWO_DOMAINS = 0.2
+_LIST_LEFT_OUT = 1 / 6
+_NO_DESCRIPTIONS = 0.1
+_MADE = 2000
+_MADE_FOR_DEV = 300
+
+
+def made_dialogue(name: str, domains: Sequence[Domain], *, rewrite: bool = True) -> Dialogue:
+    """The dialogue of this name; the same name and domains give the same dialogue.
+
+    With `rewrite`, one in eight is a written dialogue, half of them with other values.
+    """
+    rng = Random(name)  # seeding with text is the same on every platform and version of Python
+    topics = [rng.choice(domains)]
+    if rewrite and topics[0].dialogues and rng.random() < _REWRITTEN:
+        return Dialogue(name, rewritten(topics[0], rng), (topics[0].name,), made_schema(topics, rng, frozenset()))
+    if len(domains) > 1 and rng.random() < _TWO_DOMAINS:
+        topics.append(_second_topic(topics[0], domains, rng))
+    opened = frozenset(
+        field.key
+        for domain in topics
+        for field in domain.fields
+        if field.kind == "list" and rng.random() < _LIST_LEFT_OUT
+    )
+    talk = Talk(rng, topics, opened)
+    _converse(talk, topics)
+    return Dialogue(name, tuple(talk.turns), tuple(d.name for d in topics), made_schema(topics, rng, opened))
+
+
+def _second_topic(first: Domain, domains: Sequence[Domain], rng: Random) -> Domain:
+    """Often one that has a day or an address too, so that "the same day" can be said."""
+    types = {field.type for field in first.fields} & moves.SAME_NOUNS.keys()
+    others = [domain for domain in domains if domain is not first]
+    related = [domain for domain in others if types & {field.type for field in domain.fields}]
+    return rng.choice(related if related and rng.random() < 0.75 else others)
+
+
+def domains_named(name: str, *, split: Split | None = None) -> Corpus:
+    """The corpus called "domains", or "domains:500": the written dialogues and 500 made ones; dev always has 300.
+
+    >>> corpus = domains_named("domains:5", split="train")
+    >>> corpus.name, corpus.dialogues[-1].id
+    ('domains:5 train', 'domains-train-00004')
+    """
+    number = name.partition(":")[2] or str(_MADE)
+    if not (number.isascii() and number.isdigit() and int(number) <= 10_000_000):
+        raise CorpusError(f'"{name}" should be "domains", or "domains:500" for 500 made dialogues, up to ten million.')
+    part: Part = "dev" if split == "dev" else "train"
+    if split == "test":
+        raise CorpusError("The written domains have no test split: measure on dev, whose domains are in no training.")
+    domains = load_domains(part)
+    size = _MADE_FOR_DEV if part == "dev" else int(number)
+    made = (made_dialogue(f"domains-{part}-{i:05}", domains, rewrite=part == "train") for i in range(size))
+    return Corpus(name if split is None else f"{name} {split}", "written domains", (*written_dialogues(domains), *made))
+
+
+def written_dialogues(domains: Sequence[Domain]) -> Iterator[Dialogue]:
+    """The dialogues that people wrote, as they are."""
+    for domain in domains:
+        for number, turns in enumerate(domain.dialogues):
+            name = f"domains-{domain.name}-{number}"
+            schema = made_schema([domain], Random(name), frozenset())
+            yield Dialogue(name, verbatim(domain, turns), (domain.name,), schema)
+
+
+def made_schema(domains: Sequence[Domain], rng: Random, opened: frozenset[str]) -> Schema:
+    """The slots of the domains, described in one of their ways or not at all; `opened` lists are left out."""
+    described = rng.random() >= _NO_DESCRIPTIONS
+    slots = []
+    for domain in domains:
+        for field in domain.fields:
+            description = rng.choice(field.descriptions)
+            closed = field.kind != "open" and field.key not in opened
+            slots.append(
+                Slot.of(
+                    domain.name,
+                    field.name,
+                    description=description if described else "",
+                    values=tuple(field.values) if closed else None,
+                )
+            )
+    return Schema(slots)
+
+
+def _converse(talk: Talk, topics: Sequence[Domain]) -> None:
+    turns = talk.rng.choices(range(3, 10), (3, 5, 6, 5, 4, 3, 2))[0]
+    mixed = len(topics) > 1 and talk.chance(0.3)
+    _open(talk)
+    if mixed:
+        talk.fields = talk.all_fields
+    closing = talk.chance(0.4)
+    while len(talk.turns) < turns - closing:
+        if len(topics) > 1 and talk.domain is topics[0] and len(talk.turns) >= turns // 2:
+            _switch(talk, topics[1], mixed=mixed)
+        elif talk.waiting and talk.chance(0.6):
+            acts.elicit(talk, talk.waiting)
+        else:
+            talk.rng.choices(list(acts.ACTS), list(acts.ACTS.values()))[0](talk)
+    if closing:
+        acts.close(talk)
+
+
+def _open(talk: Talk) -> None:
+    talk.say("", _opening(talk))
+
+
+def _switch(talk: Talk, domain: Domain, *, mixed: bool) -> None:
+    talk.domain, talk.fields = domain, talk.all_fields if mixed else domain.fields
+    talk.waiting = None
+    system = acts.prompt(talk)
+    piece = _opening(talk)
+    talk.say(system, Piece(f"{talk.phrase('switch')} {piece.text}", piece.changes))
+
+
+def _opening(talk: Talk) -> Piece:
+    way = talk.rng.random()
+    line = talk.rng.choice(talk.domain.openings)
+    if way < (0.3 if talk.turns else 0.42) and (piece := moves.request(talk)):
+        return piece
+    if way < (0.5 if talk.turns else 0.68) or (way > 0.95 and not talk.turns):
+        return Piece(line, {})
+    told = (moves.refer(talk) if talk.chance(0.6) else None) or moves.tell(talk, most=3)
+    if told is None or way > 0.92:
+        return told or Piece(line, {})
+    if line.endswith(("?", "!", ".")):
+        link = " "
+    else:
+        link = talk.rng.choice((", ", ". ", " - ", ": ", ", ", ". ", "... ", "; "))
+    text = (
+        f"{told.text}{talk.rng.choice(('. ', ' - ', '... '))}{line}"
+        if talk.chance(0.12)
+        else f"{line}{link}{told.text}"
+    )
+    return Piece(text, told.changes)
