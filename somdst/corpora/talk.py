@@ -12,7 +12,7 @@ from random import Random
 from typing import Final, Literal, NamedTuple
 
 from somdst.corpora.domains import Domain, Field
-from somdst.corpora.perturbation import Kind, perturb
+from somdst.corpora.perturbation import Perturbation, perturb
 from somdst.corpora.phrases import phrase
 from somdst.corpora.value_types import DAYS, MONTHS, new_value
 from somdst.memory.dialogue import Turn
@@ -224,7 +224,7 @@ class Talk:
             return _sentences(text, full_stop=True)
         if self.style == "plain" or self.chance(0.3):
             return text
-        kind: Kind = self.style
+        kind: Perturbation = self.style
         changed = perturb(text, kind, self.rng, values=kept | {str(value) for value in self.state.values()})
         before, after = " ".join(text.lower().split()), " ".join(changed.lower().split())
         return changed if after and all(value in after for value in kept if value in before) else text
