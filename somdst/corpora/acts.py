@@ -9,79 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from somdst.corpora import moves
+from somdst.corpora import moves, prompts
 from somdst.corpora.domains import Field
 from somdst.corpora.talk import Piece, Said, Talk, can_say
-from somdst.corpora.value_types import order
+from somdst.corpora.value_types import ordered_pair
 from somdst.memory.state import DONTCARE
-
-# what the system says
-
-
-def _reaction(talk: Talk, *, news: bool = True) -> str:
-    """How the system takes up what was said: not at all, in a word, by repeating a value, or with some news."""
-    if talk.reply:
-        return talk.phrase(talk.reply)
-    if not talk.last and len(talk.turns) > 1:
-        return ""
-    way = talk.rng.random()
-    if way < 0.35:
-        return ""
-    if way < 0.65:
-        return talk.phrase("ack")
-    told = [f for f in talk.all_fields if isinstance(talk.last.get(f.key), str) and f.kind != "yesno"]
-    if way < 0.9 and told:
-        field = talk.rng.choice(told)
-        if _sayable(talk, field):
-            return talk.phrase("echo", v=talk.shown(field, str(talk.state[field.key])), label=talk.label(field))
-    return _news(talk) if news and way > 0.9 else ""
-
-
-def _sayable(talk: Talk, field: Field) -> bool:
-    return can_say(str(talk.state.get(field.key, "")))
-
-
-def _news(talk: Talk) -> str:
-    """Something that the system tells without asking; values in it are nobody's wish."""
-    rng = talk.rng
-    number, money = str(rng.randrange(2, 15)), f"{rng.randrange(5, 300)} {rng.choice(('euros', 'dollars', 'pounds'))}"
-    code = f"{rng.choice('ABKRTX')}{rng.randrange(1000, 99999)}"
-    fields = [field for field in talk.fields if field.wish and field.kind != "yesno"]
-    said = talk.value(rng.choice(fields), sayable=True) if fields and talk.chance(0.6) else None
-    if said:
-        return talk.phrase("info", v=said.words, n=number)
-    return talk.phrase("info-plain", n=number, m=money, code=code)
-
-
-def prompt(talk: Talk) -> str:
-    """The system leaves it to the user what comes next."""
-    if not talk.state:
-        return talk.phrase("start")
-    more = talk.phrase("more") if talk.chance(0.7) else _news(talk)
-    return f"{_reaction(talk, news=False)} {more}"
-
-
-def _question(talk: Talk, field: Field) -> str:
-    asks = [ask for ask in field.ask if field.kind != "yesno" or " or " not in ask] or list(field.ask)
-    if field.kind != "yesno" and talk.chance(0.15):
-        return talk.phrase("ask", label=talk.label(field), Name=field.name.capitalize())
-    return talk.rng.choice(asks)
-
 
 # elicitation
 
 
 def _ask(talk: Talk) -> None:
     if fields := talk.empty():
-        referring = [field for field in fields if moves.sources(talk, field)]
-        elicit(talk, talk.rng.choice(referring if referring and talk.chance(0.8) else fields))
+        elicit(talk, talk.rng.choice(fields))
     else:
         _listen(talk)
 
 
 def elicit(talk: Talk, field: Field) -> None:
     """The system asks for a slot, and gets an answer or something else."""
-    system = f"{_reaction(talk)} {_question(talk, field)}"
+    asked = prompts.question(talk, field)
+    system = f"{prompts.reaction(talk)} {asked}"
     talk.waiting = None
     way = talk.rng.random()
     piece, reply = None, ""
@@ -99,7 +46,7 @@ def elicit(talk: Talk, field: Field) -> None:
     elif way < 0.3:
         piece = moves.correct(talk)
     elif way < 0.75:
-        piece = moves.same(talk, field, asked=True)
+        piece = moves.same(talk, field, asked=True) or (_by_place(talk, field, asked) if way < 0.45 else None)
     piece = piece or _answer(talk, field)
     if field.key not in piece.changes:
         talk.waiting = field
@@ -107,6 +54,16 @@ def elicit(talk: Talk, field: Field) -> None:
         extra = _extra(talk, piece)
         piece = talk.join(extra, piece) if talk.chance(0.1) else talk.join(piece, extra)
     talk.say(system, piece, reply=reply)
+
+
+def _by_place(talk: Talk, field: Field, asked: str) -> Piece | None:
+    """If the question itself names all values: "the second one"."""
+    places = [(asked.lower().find(value), value) for value in field.values]
+    if field.kind != "list" or len(places) > 3 or any(place < 0 for place, _ in places):
+        return None
+    index = talk.rng.randrange(len(places))
+    value = sorted(places)[index][1]
+    return Piece(talk.phrase(talk.rng.choice(_PLACES[len(places), index])), {field.key: value})
 
 
 def _extra(talk: Talk, piece: Piece) -> Piece:
@@ -152,8 +109,11 @@ def _ask_two(talk: Talk) -> None:
     if len(fields) < 2:
         return _ask(talk)
     first, second = talk.rng.sample(fields, 2)
-    link = talk.rng.choice((" And ", " ", " And also: ", " "))
-    system = f"{_reaction(talk)} {talk.rng.choice(first.ask)}{link}{talk.rng.choice(second.ask)}"
+    asked = talk.rng.choice(second.ask)
+    asked = talk.rng.choice(
+        (asked, asked, f"And {asked[0].lower()}{asked[1:]}", f"Also, {asked[0].lower()}{asked[1:]}")
+    )
+    system = f"{prompts.reaction(talk)} {talk.rng.choice(first.ask)} {asked}"
     one, two = talk.value(first), talk.value(second)
     if not one or not two or one.value == two.value:
         return _ask(talk)
@@ -165,11 +125,8 @@ def _ask_two(talk: Talk) -> None:
         texts = [_answered(talk, first, one), talk.rng.choice(second.say).replace("{v}", two.words)]
         piece = talk.join(Piece(texts[0], {first.key: one.value}), Piece(texts[1], {second.key: two.value}))
     else:
-        told = talk.fragment(first, one)
-        later = Piece(talk.phrase("skip"), {})
-        piece = (
-            talk.join(told, Piece(f"the other thing: {later.text}", {})) if told and talk.chance(0.4) else told or later
-        )
+        told = talk.fragment(first, one) or Piece(one.words, {first.key: one.value})
+        piece = talk.join(told, Piece(talk.phrase("rest-later"), {})) if talk.chance(0.5) else told
         talk.waiting = second
     talk.say(system, piece)
     return None
@@ -196,18 +153,20 @@ def _offer(talk: Talk) -> None:
         offer = talk.phrase("offer", v=shown)
     else:
         offer = talk.phrase("offer-label", v=shown, label=talk.label(field), ask=talk.rng.choice(field.ask))
-    return _reply_to_offer(talk, field, said, f"{_reaction(talk)} {offer}")
+    return _reply_to_offer(talk, field, said, f"{prompts.reaction(talk)} {offer}")
 
 
 def _reply_to_offer(talk: Talk, field: Field, said: Said, system: str) -> None:
     way = talk.rng.random()
     if way < 0.5:
-        taken = Piece(talk.phrase("accept"), {field.key: said.value})
+        taken = Piece(talk.phrase("accept", v=said.words), {field.key: said.value})
         talk.say(system, talk.join(taken, _extra(talk, taken)) if talk.chance(0.2) else taken)
     elif way < 0.62:
         talk.say(system, Piece(talk.phrase("question"), {}))
         again = f" So, {talk.shown(field, said.words)}?" if talk.chance(0.5) else " Shall we do that?"
-        talk.say(talk.phrase("reply") + again, Piece(talk.phrase("accept-again"), {field.key: said.value}))
+        talk.say(
+            talk.phrase("reply") + again, Piece(talk.phrase("accept-again", v=said.words), {field.key: said.value})
+        )
     elif way < 0.8 and (other := talk.value(field, but=(said.value,))):
         talk.say(system, Piece(talk.phrase("refuse-other", v=other.words, old=said.words), {field.key: other.value}))
     else:
@@ -220,19 +179,24 @@ def _choices(talk: Talk) -> None:
     fields = talk.empty(wish=True, yesno=False)
     if not fields:
         return _ask(talk)
-    times = [field for field in fields if field.type == "time"]
-    field = talk.rng.choice(times if times and talk.chance(0.6) else fields)
-    said = _some_values(talk, field, 2 if field in times else talk.rng.choice((2, 2, 3)))
-    for _ in range(10 if field in times else 0):  # two times are often such that one is the earlier
-        if len(said) > 1 and order(said[0].value, said[1].value) is None:
-            said = _some_values(talk, field, 2)
+    field = talk.rng.choice(fields)
+    pair = ordered_pair(field.type, list(field.values), talk.rng) if talk.chance(0.5) else None
+    if pair:
+        said = [Said(value, value) for value in (pair if talk.chance(0.5) else pair[::-1])]
+    else:
+        said = _some_values(talk, field, talk.rng.choice((2, 2, 3)))
     if len(said) < 2:
         return _ask(talk)
     shown = {name: talk.shown(field, one.words) for name, one in zip("abc", said, strict=False)}
     offer = talk.phrase(f"offer-list-{len(said)}", need="c" if len(said) == 3 else "", **shown)
     if field.kind != "list" or talk.chance(0.5):
         offer = f"{talk.rng.choice(field.ask)} {offer}"
-    talk.say(f"{_reaction(talk)} {offer}", _chosen(talk, field, said))
+    if pair and talk.chance(0.5):
+        index = talk.rng.randrange(2)
+        piece = Piece(talk.phrase(("earlier", "later")[index]), {field.key: pair[index]})
+    else:
+        piece = _chosen(talk, field, said)
+    talk.say(f"{prompts.reaction(talk)} {offer}", piece)
     return None
 
 
@@ -258,10 +222,6 @@ def _chosen(talk: Talk, field: Field, said: list[Said]) -> Piece:
     changes = {field.key: said[index].value}
     if way < 0.42:
         return Piece(_answered(talk, field, said[index]), dict(changes))
-    earlier = order(said[0].value, said[1].value) if len(said) == 2 else None
-    if earlier is not None and talk.chance(0.8):
-        is_earlier = (earlier < 0) == (index == 0)
-        return Piece(talk.phrase("earlier" if is_earlier else "later"), dict(changes))
     return Piece(talk.phrase(talk.rng.choice(_PLACES[len(said), index])), dict(changes))
 
 
@@ -280,7 +240,7 @@ _PLACES: Final = {
 
 def _confirm(talk: Talk) -> None:
     """The system repeats what it knows, right or wrong."""
-    fields = [field for field in talk.filled(yesno=True) if _sayable(talk, field)]
+    fields = [field for field in talk.filled(yesno=True) if prompts.sayable(talk, field)]
     if not fields:
         return _ask(talk)
     chosen = talk.rng.sample(fields, min(len(fields), talk.rng.choice((1, 1, 2, 2, 3))))
@@ -320,12 +280,12 @@ def _listen(talk: Talk) -> None:
     move, piece = moves.any_move(talk, moves.MOVES)
     if talk.chance(0.15):
         piece = talk.join(piece, _extra(talk, piece))
-    talk.say(prompt(talk), piece, reply=moves.REPLIES.get(move, ""))
+    talk.say(prompts.prompt(talk), piece, reply=moves.REPLIES.get(move, ""))
 
 
 def _inform(talk: Talk) -> None:
     """The system tells something, and the user takes note of it or says something new."""
-    system = f"{_reaction(talk, news=False)} {_news(talk)}"
+    system = f"{prompts.reaction(talk, informing=False)} {prompts.news(talk)}"
     piece = Piece(talk.phrase("info-answer"), {})
     talk.say(system, talk.join(piece, _extra(talk, piece)) if talk.chance(0.4) else piece)
 
@@ -334,12 +294,12 @@ def _proceed(talk: Talk) -> None:
     """A question of yes or no that is about no slot."""
     if len(talk.state) < 2:
         return _ask(talk)
-    return talk.say(f"{_reaction(talk)} {talk.phrase('proceed')}", Piece(talk.phrase("proceed-answer"), {}))
+    return talk.say(f"{prompts.reaction(talk)} {talk.phrase('proceed')}", Piece(talk.phrase("proceed-answer"), {}))
 
 
 def close(talk: Talk) -> None:
     if talk.chance(0.5):
-        return talk.say(f"{_reaction(talk)} {talk.phrase('more')}", Piece(talk.phrase("nothing-else"), {}))
+        return talk.say(f"{prompts.reaction(talk)} {talk.phrase('more')}", Piece(talk.phrase("nothing-else"), {}))
     code = f"{talk.rng.choice('ABKRTX')}{talk.rng.randrange(1000, 99999)}"
     return talk.say(talk.phrase("done", code=code), Piece(talk.phrase("bye"), {}))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from somdst.corpora import acts, moves
+from somdst.corpora import acts, moves, prompts
 from somdst.corpora.corpus import Corpus, Split
 from somdst.corpora.domains import Domain, Part, load_domains
 from somdst.corpora.rewriting import rewritten, verbatim
@@ -114,6 +114,8 @@ def _converse(talk: Talk, topics: Sequence[Domain]) -> None:
     while len(talk.turns) < turns - closing:
         if len(topics) > 1 and talk.domain is topics[0] and len(talk.turns) >= turns // 2:
             _switch(talk, topics[1], mixed=mixed)
+        elif (same := moves.referring(talk)) and talk.chance(0.4):
+            acts.elicit(talk, talk.rng.choice(same))
         elif talk.waiting and talk.chance(0.6):
             acts.elicit(talk, talk.waiting)
         else:
@@ -129,7 +131,7 @@ def _open(talk: Talk) -> None:
 def _switch(talk: Talk, domain: Domain, *, mixed: bool) -> None:
     talk.domain, talk.fields = domain, talk.all_fields if mixed else domain.fields
     talk.waiting = None
-    system = acts.prompt(talk)
+    system = prompts.prompt(talk)
     piece = _opening(talk)
     talk.say(system, Piece(f"{talk.phrase('switch')} {piece.text}", piece.changes))
 

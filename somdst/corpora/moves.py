@@ -217,8 +217,13 @@ def same(talk: Talk, field: Field, *, asked: bool) -> Piece | None:
     return Piece(talk.rng.choice(clear or field.say).replace("{v}", words), changes)
 
 
+def referring(talk: Talk) -> list[Field]:
+    """The slots that could be told by "the same"."""
+    return [field for field in talk.empty(yesno=False) if sources(talk, field)]
+
+
 def refer(talk: Talk) -> Piece | None:
-    able = [field for field in talk.empty(yesno=False) if sources(talk, field)]
+    able = referring(talk)
     return same(talk, talk.rng.choice(able), asked=False) if able else None
 
 
@@ -293,8 +298,8 @@ def any_move(talk: Talk, moves: dict[Move, int]) -> tuple[Move, Piece]:
 REPLIES: Final[dict[Move, str]] = {
     question: "reply",
     compare: "reply",
-    chat: "reply",
-    mention: "sorry",
+    chat: "chat-reply",
+    mention: "chat-reply",
     rule_out: "sorry",
 }
 """How the system reacts to moves that change nothing."""

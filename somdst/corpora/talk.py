@@ -48,6 +48,8 @@ class Piece(NamedTuple):
 
     text: str
     changes: dict[str, Value | None]
+    several: bool = False
+    """Whether several pieces were joined: then nothing is added at the end, where it could belong to any of them."""
 
 
 class Talk:
@@ -190,7 +192,7 @@ class Talk:
             if other is not None:
                 text = _joined(text, self.phrase("join"), other.text)
                 changes |= other.changes
-        return Piece(text, changes)
+        return Piece(text, changes, several=True)
 
     def say(self, system: str, piece: Piece, *, reply: str = "") -> None:
         """Add a turn."""
@@ -209,17 +211,24 @@ class Talk:
     def _decorated(self, piece: Piece) -> str:
         text = piece.text
         if not self.turns:
+            if self.chance(0.1):
+                text = f"{self.phrase('lead')} {text}"
             text = f"{self.phrase('greeting')} {text}" if self.chance(0.4) and not _GREETS.match(text) else text
         elif self.chance(0.1):
             text = f"{self.phrase('filler')} {text}"
-        if piece.changes and self.chance(0.08) and not re.search(r"[?!.]$|please|thank|pls", text):
+        if piece.several or not piece.changes or re.search(r"[?!.]$|please|thank|pls", text):
+            return text
+        if self.chance(0.08):
             wished = all(field.wish for field in self.all_fields if field.key in piece.changes)
-            text = f"{text}{self.rng.choice((' ', ', '))}{self.phrase('hedge-wish' if wished else 'hedge')}"
+            return f"{text}{self.rng.choice((' ', ', '))}{self.phrase('hedge-wish' if wished else 'hedge')}"
+        if self.chance(0.05) and DONTCARE not in piece.changes.values():
+            return f"{text}{self.phrase('reason')}"
         return text
 
     def _typed(self, text: str, piece: Piece) -> str:
         text = _tidy(text)
         kept = {str(value) for value in piece.changes.values() if value is not None}
+        kept |= {way for field in self.all_fields if field.key in piece.changes for way in self._ways(field)}
         if self.style == "proper":
             return _sentences(text, full_stop=True)
         if self.style == "plain" or self.chance(0.3):
@@ -228,6 +237,10 @@ class Talk:
         changed = perturb(text, kind, self.rng, values=kept | {str(value) for value in self.state.values()})
         before, after = " ".join(text.lower().split()), " ".join(changed.lower().split())
         return changed if after and all(value in after for value in kept if value in before) else text
+
+    def _ways(self, field: Field) -> tuple[str, ...]:
+        """The ways to say the listed value that the slot has now."""
+        return field.values.get(str(self.state.get(field.key)), ()) if field.kind == "list" else ()
 
 
 _GREETS = re.compile(

@@ -1,8 +1,8 @@
 """What kind of thing an open slot holds, read off its values: times, dates, counts, names and so on.
 
-`type_of` recognises a type, `new_value` invents another value of it, and `order` compares two times. It is for
-making conversations (`made.py`): an unknown type is None, and then only the written values are used. Nothing here reads
-what users say.
+`type_of` recognises a type, `new_value` invents another value of it, and `ordered_pair` two of which one is earlier. It
+is for making conversations (`made.py`): an unknown type is None, and then only the written values are used. Nothing
+here reads what users say.
 """
 
 from __future__ import annotations
@@ -192,23 +192,30 @@ def _person(values: Sequence[str], rng: Random) -> str:
     return f"{rng.choice(('mr', 'mrs', 'ms', 'dr'))} {last}" if rng.random() < 0.1 else f"{first} {last}"
 
 
-_CLOCK = re.compile(r"(\d{1,2})(?::(\d\d))? ?([ap]m)?")
+def ordered_pair(type_: ValueType | None, values: Sequence[str], rng: Random) -> tuple[str, str] | None:
+    """Two times or dates of which the first is clearly the earlier one; None for other types.
 
-
-def order(first: str, second: str) -> int | None:
-    """Negative where the first time is earlier, positive where it is later; None where that cannot be told.
-
-    >>> order("9 am", "1:30 pm"), order("15:00", "14:30"), order("3", "4 pm")
-    (-270, 30, None)
+    >>> ordered_pair("date", ["tomorrow", "friday"], Random(1))
+    ('the 5th of september', 'the 19th of september')
     """
-    minutes: list[int] = []
-    marked: list[bool] = []
-    for match in (_CLOCK.fullmatch(first), _CLOCK.fullmatch(second)):
-        if match is None or (match[2] is None and match[3] is None):
-            return None
-        hour = int(match[1]) % 12 + (12 if match[3] == "pm" else 0) if match[3] else int(match[1])
-        minutes.append(hour * 60 + int(match[2] or 0))
-        marked.append(bool(match[3]))
-    # "7:30" may be in the evening, but two such times are of the same half of the day unless the clock turns over
-    clear = marked[0] == marked[1] and (marked[0] or min(minutes) >= 7 * 60)
-    return minutes[0] - minutes[1] if clear and minutes[0] != minutes[1] else None
+    if type_ == "time":
+        early, late = sorted(rng.sample(range(8 * 4, 21 * 4), 2))
+        return _clock(early, late, rng)
+    if type_ == "date" and new_value("date", values, rng):
+        early, late = sorted(rng.sample(range(1, 29), 2))
+        month = rng.choice(MONTHS)
+        form = rng.choice((f"{month} {{0}}", f"{{0}} {month}", f"the {{1}} of {month}", "the {1}", f"{month} {{1}}"))
+        return form.format(early, _ordinal(early)), form.format(late, _ordinal(late))
+    return None
+
+
+def _clock(early: int, late: int, rng: Random) -> tuple[str, str]:
+    """Two times of the day, in quarters of an hour, in the same style."""
+    style = rng.randrange(3)
+    texts = []
+    for quarters in (early, late):
+        hour, minute = quarters // 4, f":{quarters % 4 * 15:02}"
+        clock, half = (hour - 1) % 12 + 1, "am" if hour < 12 else "pm"
+        short = "" if minute == ":00" else minute
+        texts.append((f"{hour}{minute}", f"{clock}{short} {half}", f"{clock}{short}{half}")[style])
+    return texts[0], texts[1]
