@@ -20,11 +20,15 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 def phrase(section: str, rng: Random, /, *, need: str = "", **words: str) -> str:
     """A sentence of the section, with the words filled in. Lines whose words are not given are left out.
 
-    `need` names words of which a line must have at least one, separated by spaces.
+    `need` names words of which the sentence must have at least one, separated by spaces.
     """
-    text = rng.choice(_lines(section, frozenset(words), need))
-    while "(" in text:
-        text = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), text)
+    lines, needed = _lines(section, frozenset(words), need), {f"{{{word}}}" for word in need.split()}
+    while True:
+        text = rng.choice(lines)
+        while "(" in text:
+            text = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), text)
+        if not needed or any(word in text for word in needed):  # it may stand in a part that was not chosen
+            break
     return _PLACEHOLDER.sub(lambda match: words[match[1]], text)
 
 
