@@ -220,7 +220,7 @@ def test_commands_of_the_docs(tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text(blocks["json"])
     (tmp_path / "schema.yaml").write_text(blocks["yaml"])
     commands = [line.split() for line in re.findall(r"^\$ somdst (.*)$", docs, re.MULTILINE)]
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         if "multiwoz-2.1" not in " ".join(command):
             somdst(*command, code=1 if "check" in command else 0, cwd=tmp_path)
