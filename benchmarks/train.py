@@ -186,7 +186,7 @@ def _ours(job: Job, dialogues: list[Dialogue], schema: Schema) -> float:
     machine.prepare()
     from somdst.learn.settings import load_settings
     from somdst.learn.start import new_model
-    from somdst.learn.training import Trainer
+    from somdst.learn.trainer import Trainer
 
     settings = load_settings(
         "cpu",
@@ -214,6 +214,7 @@ def _straightforward(job: Job, dialogues: list[Dialogue], schema: Schema) -> flo
 
     from somdst.learn.batches import Batches, examples
     from somdst.learn.naive import padded, slot_by_slot_loss
+    from somdst.learn.optimisation import CLIP
     from somdst.learn.settings import load_settings
     from somdst.learn.start import new_model
     from somdst.learn.wrong_states import ValuePool
@@ -228,7 +229,7 @@ def _straightforward(job: Job, dialogues: list[Dialogue], schema: Schema) -> flo
         chosen = rng.sample(range(len(batches.examples)), BATCH)
         batch = padded(batches.tensors(chosen, step), length=settings.max_length, pad=encoder.pad)
         torch.autograd.backward(slot_by_slot_loss(model, batch).total)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         optimizer.zero_grad()
         turns += len(chosen)

@@ -105,13 +105,13 @@ def torch_variants(model: str, folder: Path) -> dict[str, Variant]:
     import torch
     from released import ReleasedWay
 
-    from somdst.learn.export import export
+    from somdst.learn.exporting import write_graphs
     from somdst.learn.torch_predictor import TorchPredictor
 
     torch.set_num_threads(2)
     opened = ModelFolder.open(model)
     if not (opened.path / "encoder.float32.onnx").exists():
-        export(opened, ("float32",), out=folder)
+        write_graphs(opened, folder, ("float32",))
         opened.link_text(folder)
         opened = ModelFolder.open(folder)
     released = ReleasedWay(opened.encoder())

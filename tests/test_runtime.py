@@ -22,7 +22,7 @@ from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.errors import InputError, ModelError
 from somdst.evaluate.agreement import Agreement, agreement
 from somdst.learn.checkpoints import load_model, share_embeddings
-from somdst.learn.export import export
+from somdst.learn.exporting import export
 from somdst.learn.quantisation import quantise_rows
 from somdst.learn.torch_predictor import TorchPredictor
 from somdst.memory.operations import Operation
@@ -38,7 +38,7 @@ DIALOGUES = tuple(synthetic_dialogues(dialogues=6, seed=4))
 @pytest.fixture(scope="module", params=["compact", "paper"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tiny.model_folder(tmp_path_factory.mktemp("model"), layout=request.param, width=64, history=2)
-    export(ModelFolder.open(path))
+    export(path)
     return path
 
 
@@ -180,7 +180,7 @@ def test_embeddings_stored_once(folder: Path, tmp_path: Path) -> None:
         close = tensor.abs().amax(-1, keepdim=True) / 250 if "word_embeddings" in name else 0.0
         assert bool(((after[name] - tensor).abs() <= close).all()), name
     (shared / EMBEDDINGS).write_bytes(written[:-1])
-    with pytest.raises(ModelError, match=r"is damaged .* fetch or train the model anew"):
+    with pytest.raises(ModelError, match=r"is damaged .* fetch or train the model again"):
         load_model(other, other.encoder())
 
 
@@ -215,7 +215,7 @@ def test_export_refuses_an_int8_that_costs_too_much(
     copy = tmp_path / "model"
     shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*.onnx"))
     worse = Agreement(10, 99.0, 99.0, joint_goal_accuracy=50.0, other_joint_goal_accuracy=49.4)
-    monkeypatch.setattr("somdst.evaluate.agreement.agreement", lambda *_: worse)
+    monkeypatch.setattr("somdst.learn.exporting.agreement", lambda *_: worse)
     result = CliRunner().invoke(app, ["export", str(copy), "--check", "synthetic:20", "--limit", "1"])
     assert isinstance(result.exception, ModelError) and "int8 costs 0.60 points" in str(result.exception)
     assert not list(copy.glob("*.onnx")) and not list(copy.glob(".export-*"))

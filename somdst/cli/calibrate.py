@@ -1,4 +1,4 @@
-"""`somdst calibrate`: make a model's probabilities mean what they say, and choose what it holds back."""
+"""`somdst calibrate`: make a model's probabilities mean what they say, and choose which writes it holds back."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from somdst.cli import options
+from somdst.cli import learning, options, output
 from somdst.cli.measure import open_trial
-from somdst.cli.output import Bar, notice, print_json, print_tables
 
 if TYPE_CHECKING:
-    from somdst.model.config import ModelConfig
-    from somdst.model.folder import ModelFolder
+    from somdst.evaluate.tables import Table
+    from somdst.learn.calibrating import Calibrated
 
 
 def calibrate(
@@ -23,41 +22,43 @@ def calibrate(
     precision: options.PrecisionOption = "int8",
     limit: options.LimitOption = None,
     batch_size: options.BatchOption = 256,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be written.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Fit the temperature of the probabilities of changes, choose the threshold of pending writes, and write both
-    into the model's config.json. Of the writes that are held back at least half are wrong on this corpus.
+    into the model's config.json. Of the writes that are held back, at least half are wrong on this corpus.
 
     Use dialogues that the model was not trained on, and another part to measure it with afterwards.
 
     Example: `somdst calibrate runs/first multiwoz-2.1/dev.jsonl.xz`
     """
-    from somdst.evaluate import paper_tables
-    from somdst.evaluate.calibration import calibrate as fit
-    from somdst.evaluate.calibration import calibrated_config, scored_changes
-    from somdst.evaluate.run import run
-    from somdst.model.folder import ModelFolder
+    from somdst.learn.calibrating import calibrate as run
 
-    folder = ModelFolder.open(model)
-    opened = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
-    with Bar("calibrating", opened.turns) as bar:
-        runs = run(opened.predictor, opened.dialogues, batch_size=batch_size, progress=bar.advance)
-    measured = fit(scored_changes(runs))
-    config = calibrated_config(folder.config, measured)
-    if not dry_run:
-        _write(folder, config)
+    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
+    with learning.ProgressBars() as bars:
+        done = run(model, trial, batch_size=batch_size, dry_run=dry_run, progress=bars)
     if as_json:
-        chosen = {"temperature": config.temperature, "pending_threshold": config.pending_threshold}
-        print_json(chosen | {"calibration": measured.to_json()})
+        chosen = {"temperature": done.after.temperature, "pending_threshold": done.after.pending_threshold}
+        before = {"temperature": done.before.temperature, "pending_threshold": done.before.pending_threshold}
+        written = str(done.file) if done.file else None
+        output.print_json(chosen | {"before": before, "written": written, "calibration": done.measured.to_json()})
         return
-    print_tables([paper_tables.calibration(measured)])
-    typer.echo(f"temperature {config.temperature}, pending threshold {config.pending_threshold}")
+    output.print_tables([_table(done)])
+    output.notice(f"wrote {done.file}" if done.file else "nothing was written, because of --dry-run")
 
 
-def _write(folder: ModelFolder, config: ModelConfig) -> None:
-    from somdst.files import replacing
+def _table(done: Calibrated) -> Table:
+    from somdst.evaluate.tables import Table
 
-    with replacing(folder.path / "config.json") as stream:
-        stream.write(config.model_dump_json(indent=2).encode() + b"\n")
-    notice(f"wrote {folder.path / 'config.json'}")
+    measured = done.measured
+    rows = (
+        ("temperature", f"{done.before.temperature:.4f}", f"{done.after.temperature:.4f}"),
+        ("pending threshold", f"{done.before.pending_threshold:.4f}", f"{done.after.pending_threshold:.4f}"),
+        ("expected calibration error, points", measured.expected_calibration_error, measured.error_with_temperature),
+    )
+    held = measured.threshold
+    note = (
+        f"{measured.changes:,} changes, {measured.accuracy:.2f}% of them right. Afterwards {held.held_back:,} of them "
+        f"are held back, of which {held.wrong:,} are wrong."
+    )
+    return Table("calibration", "Calibration", ("", "before", "after"), rows, note)

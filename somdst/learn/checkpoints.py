@@ -1,7 +1,8 @@
-"""Saving and loading: a model's folder, and a run's checkpoint. Every file is written whole or not at all.
+"""Saving and loading weights: a model's folder, and a run's checkpoint. Every file is written whole or not at all.
 
-`checkpoint.pt` holds all that a run needs to go on as if it had never stopped; the one before it is kept beside it. The
-model's folder holds what is needed to use the model, or to start another training from it.
+`checkpoint.pt` holds everything that a run needs to go on as if it had never stopped; the checkpoint before it is kept
+beside it. The model's folder holds what is needed to use the model, or to start another training from it. Does not
+write graphs; see `exporting.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from somdst.errors import FileError, ModelError
+from somdst.errors import FileError, InputError, ModelError
 from somdst.files import reason, replacing, write_text
 from somdst.learn.encoders import encoder_from_config
 from somdst.learn.model import SomDst
 from somdst.learn.quantisation import quantise_rows, with_embeddings, without_embeddings
+from somdst.learn.settings import Settings
 from somdst.learn.torch_predictor import model_options
 from somdst.model.encoding import Encoder
 from somdst.model.folder import EMBEDDINGS, ModelFolder
@@ -57,14 +59,14 @@ def save_model(
     metrics: Mapping[str, Any] | None = None,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Write a model's folder."""
+    """Write a model's folder. Graphs of other weights are removed from it."""
     path.mkdir(parents=True, exist_ok=True)
     weights = {
         name: tensor.detach().to(dtype or tensor.dtype).contiguous() for name, tensor in model.state_dict().items()
     }
     with replacing(path / WEIGHTS) as stream:
         stream.write(to_safetensors(weights))
-    for graph in path.glob("*.onnx"):  # of the weights before; a full disk keeps both
+    for graph in path.glob("*.onnx"):  # after the weights: if the disk is full, both stay as they were
         graph.unlink()
     shape = model.operation_predictor.encoder.config.to_diff_dict()
     files = {
@@ -82,7 +84,7 @@ def save_model(
 
 
 def share_embeddings(path: Path) -> None:
-    """Store a folder's word embeddings once, in int8, for weights and graphs: where training left them alone."""
+    """Store the word embeddings of a folder once, in int8, for weights and graphs. Use it if they were frozen."""
     weights = load_file(path / WEIGHTS)
     (name,) = (name for name in weights if name.endswith("word_embeddings.weight"))
     rows, _ = quantise_rows(weights[name].float().numpy())
@@ -97,7 +99,7 @@ def read_weights(folder: ModelFolder) -> dict[str, Tensor]:
     try:
         return with_embeddings({name: tensor.float() for name, tensor in load_file(file).items()}, folder.path)
     except Exception as error:
-        raise ModelError(f"{file} is damaged ({reason(error)}): fetch or train the model anew.") from error
+        raise ModelError(f"{file} is damaged ({reason(error)}): fetch or train the model again.") from error
 
 
 def empty_model(
@@ -110,7 +112,7 @@ def empty_model(
         shape = json.loads(file.read_text(encoding="utf-8"))
         return SomDst(encoder_from_config({**shape, **dropouts}), model_options(encoder, dropout=dropout))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{file} does not describe an encoder ({reason(error)}): fetch the model anew.") from error
+        raise ModelError(f"{file} does not describe an encoder ({reason(error)}): fetch the model again.") from error
 
 
 def load_model(folder: ModelFolder, encoder: Encoder) -> SomDst:
@@ -120,24 +122,24 @@ def load_model(folder: ModelFolder, encoder: Encoder) -> SomDst:
 
 
 def fill(model: SomDst, weights: Mapping[str, Tensor], folder: ModelFolder, *, strict: bool = True) -> None:
-    """Put a folder's weights into a model; where not strict, what they lack stays as it is."""
+    """Put a folder's weights into a model. If not strict, weights that the folder lacks stay as they are."""
     try:
         model.load_state_dict(dict(weights), strict=strict)
     except RuntimeError as error:
         raise ModelError(
             f"The weights in {folder.path} do not fit its schema and configuration: put back the schema.json and "
-            "config.json that they came with, or fetch the model anew."
+            "config.json that they came with, or fetch the model again."
         ) from error
 
 
 def save_checkpoint(run: Path, content: Mapping[str, Any]) -> None:
-    """Write a run's checkpoint; the one before it stays until the new one is whole."""
+    """Write a run's checkpoint. The checkpoint before it stays until the new one is complete."""
     path = run / CHECKPOINT
     draft = run / f"next.{CHECKPOINT}"
     try:
         with replacing(draft) as stream:
             torch.save(dict(content), stream)
-    except RuntimeError as error:  # what torch.save raises where the disk is full
+    except RuntimeError as error:  # what torch.save raises if the disk is full
         raise FileError(f"Cannot write {path}: {reason(error)}. What was there before is intact.") from error
     if path.exists():
         path.replace(run / PREVIOUS)
@@ -145,7 +147,7 @@ def save_checkpoint(run: Path, content: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(run: Path) -> dict[str, Any] | None:
-    """The last checkpoint of a run, or None where there is none yet."""
+    """The last checkpoint of a run, or None if there is none yet."""
     path = run / CHECKPOINT
     if not path.exists():
         path = run / PREVIOUS  # stopped between the two renames of save_checkpoint
@@ -157,5 +159,26 @@ def load_checkpoint(run: Path) -> dict[str, Any] | None:
     except Exception as error:
         other = run / PREVIOUS
         before = other.exists() and other != path
-        hint = f"rename {other.name} to {path.name} to go on from the one before" if before else "start anew"
+        hint = (
+            f"rename {other.name} to {path.name} to go on from the checkpoint before it"
+            if before
+            else "start again in another folder"
+        )
         raise ModelError(f"The checkpoint {path} is damaged ({reason(error)}): {hint}.") from error
+
+
+def check_same_run(run: Path, saved: Mapping[str, Any], settings: Settings, start: Mapping[str, str]) -> None:
+    """Refuse to go on from a checkpoint with other settings, another corpus, schema or first weights."""
+    before, now = saved["settings"], settings.model_dump(mode="json")
+    for key in now:
+        if before.get(key, Settings.model_fields[key].default) != now[key]:
+            raise InputError(
+                f"The run in {run} was started with another {key} ({before.get(key)!r}, not {now[key]!r}): use the "
+                "same settings to go on, or another folder to start again."
+            )
+    for what, value in start.items():
+        if saved.get("start", start).get(what) != value:
+            raise InputError(
+                f"The run in {run} was started with another {what}: give the same one to go on, or another folder to "
+                "start again."
+            )

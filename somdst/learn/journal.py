@@ -1,4 +1,4 @@
-"""What a run leaves to look at: `metrics.jsonl`, TensorBoard's files, and the learning curve as a picture."""
+"""`Journal`: what a run writes for people to read: `metrics.jsonl`, TensorBoard's files, and the learning curve."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from somdst.errors import ModelError
 from somdst.files import write_text
+from somdst.learn.progress import TrainingRecord
 
 METRICS = "metrics.jsonl"
 CURVE = "curve.png"
 
 
 class Journal:
-    """Writes progress. Records after the step that a run is resumed from are dropped: they are lived through again."""
+    """Writes the records of a run. Records after the resumed step are dropped; they will be written again."""
 
     def __init__(self, out: Path, step: int, *, active: bool = True) -> None:
         self.path, self.curve, self.active = out / METRICS, out / CURVE, active
@@ -36,15 +37,15 @@ class Journal:
             write_text(self.path, lines)
             self._board = _Board(out / "tensorboard", step)
 
-    def write(self, progress: Any) -> None:
+    def write(self, record: TrainingRecord) -> None:
         if not self.active:
             return
-        record = {key: value for key, value in asdict(progress).items() if value is not None}
+        fields = {key: value for key, value in asdict(record).items() if value is not None}
         with self._writing():
             with self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(record) + "\n")
-            self._board.write(progress.step, {key: record[key] for key in record if key not in ("step", "steps")})
-            if progress.dev_joint_goal_accuracy is not None or progress.step == progress.steps:
+                stream.write(json.dumps(fields) + "\n")
+            self._board.write(record.step, {key: fields[key] for key in fields if key not in ("step", "steps")})
+            if record.dev_joint_goal_accuracy is not None or record.step == record.steps:
                 draw_curve(self.path, self.curve)
 
     @contextmanager
@@ -59,13 +60,13 @@ class Journal:
 
 
 class _Board:
-    """TensorBoard's file. Written here and now: torch's own writer has a thread, whose errors nobody could catch."""
+    """TensorBoard's file. Written at once, because torch's own writer is a thread whose errors nobody can catch."""
 
     def __init__(self, folder: Path, step: int) -> None:
         folder.mkdir(exist_ok=True)
         self.path = folder / f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
         self._append(file_version="brain.Event:2")
-        self._append(step=step + 1, session_log=SessionLog(status=SessionLog.START))  # drops what came after the step
+        self._append(step=step + 1, session_log=SessionLog(status=SessionLog.START))  # drops later steps
 
     def write(self, step: int, scalars: dict[str, float]) -> None:
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
@@ -77,7 +78,7 @@ class _Board:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a run, a last line that was cut short left out."""
+    """The records of a run, without a last line that was cut short."""
     records = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
@@ -97,11 +98,11 @@ def draw_curve(metrics: Path, picture: Path) -> None:
     for key, label in (("loss_operations", "operations"), ("loss_domain", "domain"), ("loss_values", "values")):
         losses.plot([r["epoch"] for r in records], [max(r[key], 1e-4) for r in records], label=label, linewidth=1)
     losses.set(xlabel="epoch", ylabel="loss", yscale="log")
-    looks = [r for r in records if "dev_joint_goal_accuracy" in r]
+    evaluations = [r for r in records if "dev_joint_goal_accuracy" in r]
     accuracy = losses.twinx()
     accuracy.plot(
-        [r["epoch"] for r in looks],
-        [r["dev_joint_goal_accuracy"] for r in looks],
+        [r["epoch"] for r in evaluations],
+        [r["dev_joint_goal_accuracy"] for r in evaluations],
         "k.-",
         label="dev joint goal accuracy",
     )

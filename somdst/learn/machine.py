@@ -1,10 +1,11 @@
-"""What makes torch fast, and safe, on the CPU at hand. Call `prepare` before the first computation.
+"""What makes torch fast, and safe, on this CPU. Call `prepare` before the first computation.
 
-Three facts, all measured. A processor without instructions for bfloat16 imitates them, and trains 26 times slower than
-in float32: `computes_in_bf16` tells. The C library gives memory back to the system after every step and fetches it
-again, which makes training about 1.6 times slower, so it is told to keep it: the same gain as preloading jemalloc,
-without a preload. And some virtual machines announce matrix instructions (AMX) that do not work, on which the first
-bfloat16 product kills the process: this is tried out in a process of its own, and those are switched off where it dies.
+Three facts, all measured. A processor without instructions for bfloat16 emulates them, and trains 26 times slower than
+in float32: `computes_in_bf16` says whether it has them. The C library gives memory back to the system after every step
+and fetches it again, which makes training about 1.6 times slower, so it is told to keep memory: the same gain as
+preloading jemalloc, without a preload. And some virtual machines announce matrix instructions (AMX) that do not work,
+so that the first bfloat16 product kills the process: this is tried in a process of its own, and if that dies, AMX is
+switched off.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ _TRY_BF16 = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); print(f
 
 
 def prepare() -> None:
+    """Set this process up for training. It changes how the whole process gets memory."""
     keep_memory()
     if "ONEDNN_MAX_CPU_ISA" not in os.environ and not bf16_works():
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
 
 
 def keep_memory() -> bool:
-    """Tell glibc to keep freed memory; False where the C library is another one."""
+    """Tell glibc to keep freed memory. False if the C library is another one."""
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
@@ -35,19 +37,19 @@ def keep_memory() -> bool:
 
 
 def computes_in_bf16() -> bool:
-    """Whether bfloat16 is faster than float32 here: an accelerator that knows it, or a processor with instructions."""
+    """Whether bfloat16 is faster than float32 here: the GPU or the processor has instructions for it."""
     import torch
 
     if torch.cuda.is_available():
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if not hasattr(torch.cpu, "get_capabilities"):
-        return False  # an older torch cannot tell, and a wrong guess costs more than float32
+        return False  # an older torch does not say, and a wrong guess costs more than float32
     capabilities = torch.cpu.get_capabilities()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def bf16_works() -> bool:
-    """Whether a bfloat16 product survives; only asked where the processor announces AMX."""
+    """Whether a bfloat16 product works. It is only tried if the processor announces AMX."""
     try:
         announced = "amx_bf16" in Path("/proc/cpuinfo").read_text()
     except OSError:

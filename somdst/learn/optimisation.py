@@ -1,6 +1,6 @@
 """What moves the weights: the optimiser, its learning rates, and the running average of the weights.
 
-The loop that calls it is in `training.py`.
+The loop that uses them is in `trainer.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ from torch import Tensor
 from somdst.learn.model import SomDst
 from somdst.learn.settings import Settings
 
+WEIGHT_DECAY = 0.01
+"""Of the encoder's matrices, as BERT was trained with."""
+CLIP = 1.0
+"""Largest norm of the gradient."""
+
 Average = dict[str, Tensor]
 """The running average of every trained parameter, by name."""
 
@@ -24,7 +29,7 @@ def trained(model: SomDst) -> Iterator[tuple[str, Tensor]]:
 
 
 def make_optimizer(model: SomDst, settings: Settings) -> torch.optim.AdamW:
-    """AdamW with the paper's two learning rates; the decay touches the encoder's matrices only."""
+    """AdamW with the paper's two learning rates; only the encoder's matrices decay."""
     if settings.freeze_embeddings:
         model.operation_predictor.word_embeddings.weight.requires_grad_(False)
     matrices: list[Tensor] = []
@@ -36,7 +41,7 @@ def make_optimizer(model: SomDst, settings: Settings) -> torch.optim.AdamW:
         else:
             (matrices if parameter.dim() > 1 else others).append(parameter)
     groups = [
-        {"params": matrices, "peak": settings.encoder_learning_rate, "weight_decay": settings.weight_decay},
+        {"params": matrices, "peak": settings.encoder_learning_rate, "weight_decay": WEIGHT_DECAY},
         {"params": others, "peak": settings.encoder_learning_rate, "weight_decay": 0.0},
         {"params": decoder, "peak": settings.decoder_learning_rate, "weight_decay": 0.0},
     ]
@@ -52,7 +57,7 @@ def schedule(progress: float, warmup: float) -> float:
 
 @torch.no_grad()
 def update_average(average: Average, model: SomDst, decay: float, step: int) -> None:
-    # Short memory at first, so that the average does not carry the untrained weights along.
+    # The decay starts small, so that the untrained weights soon have no part in the average.
     decay = min(decay, (1 + step) / (10 + step))
     names, current = zip(*trained(model), strict=True)
     torch._foreach_lerp_([average[name] for name in names], list(current), 1 - decay)

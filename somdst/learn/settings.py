@@ -1,34 +1,52 @@
-"""How a model is trained: every choice, with the sentence that is also the command line's help.
+"""`Settings`: every choice of a training run, each with the sentence that `somdst train --settings` prints.
 
-Presets: `paper` has the constants of the paper (section 4.2), `cpu` is made for two cores; docs/experiments.md says
-what each choice is worth. The shipped model took several runs of `cpu`: `recipe.py`.
+The defaults, which are also the preset `cpu`, are made for two CPU cores. The preset `paper` has the constants of the
+paper (section 4.2). docs/experiments.md says what each choice is worth, and why choices that made no difference are
+constants and not settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import yaml
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, ValidationError
 
 from somdst.errors import InputError, StateError, did_you_mean
 from somdst.memory.operations import OperationSet
-from somdst.model.config import Design, ModelConfig
+from somdst.model.config import Design, ModelConfig, Normalisation
 
 Precision = Literal["auto", "bf16", "fp32"]
+MAX_HISTORY = 16
+"""Older turns that a model may read at most. A stored conversation keeps no more of them at hand."""
 
 
 class Settings(Design):
-    """A model's design, which goes into its config.json, and how it is trained."""
+    """A model's design, which goes into its config.json, and how the model is trained."""
+
+    # What a new model is designed like; `Design` has the defaults of folders that do not say it.
+    history: int = Field(
+        default=5, ge=0, le=MAX_HISTORY, description="Turns before the current one that are read; at most 16."
+    )
+    normalisation: Normalisation = Field(
+        default="everyday",
+        description="Text rules: multiwoz, everyday or lowercase. Chosen by the schema unless it is given.",
+    )
+    lexicon_cutoff: float = Field(
+        default=0.75, ge=0, le=1, description="How near a value must be to a known one to become it; 0 never."
+    )
+    tell_apart: bool = Field(
+        default=True, description="Generate again where slots that are `different` in the schema get the same value."
+    )
 
     # The loop.
     epochs: float = Field(
         default=6.0, gt=0, description="Passes over the corpus; the learning rate falls to zero over them."
     )
     batch_size: int = Field(default=32, ge=1, description="Turns in an optimiser step, over all processes.")
-    accumulation: int = Field(default=1, ge=1, description="Parts a batch is computed in, to save memory.")
+    accumulation: int = Field(default=1, ge=1, description="Parts that a batch is computed in, to save memory.")
     encoder_learning_rate: float = Field(
         default=3e-4, gt=0, description="Peak learning rate of the encoder and its heads."
     )
@@ -36,77 +54,71 @@ class Settings(Design):
         default=2e-3, gt=0, description="Peak learning rate of the slot value generator."
     )
     warmup: float = Field(default=0.05, ge=0, lt=1, description="Share of the steps in which the learning rate rises.")
-    weight_decay: float = Field(default=0.01, ge=0, description="Decay of the encoder's matrices.")
-    clip: float = Field(default=1.0, ge=0, description="Largest norm of the gradient; 0 does not clip.")
     dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout in the encoder and before the classifiers.")
     attention_dropout: float = Field(
         default=0.0, ge=0, lt=1, description="Dropout on attention weights; slow on a CPU."
     )
-    word_dropout: float = Field(default=0.1, ge=0, lt=1, description="Share of dialogue pieces replaced by [UNK].")
+    word_dropout: float = Field(default=0.1, ge=0, lt=1, description="Share of word pieces replaced by [UNK].")
     spare_values: bool = Field(default=True, description="Never drop a word of a value that is to be written.")
     shuffle_slots: float = Field(default=0.5, ge=0, le=1, description="Share of the examples whose slots are shuffled.")
     teacher_forcing: float = Field(
-        default=1.0, ge=0, le=1, description="Share of the batches fed the gold value tokens."
+        default=1.0, ge=0, le=1, description="Share of the batches in which the generator is fed the gold value."
     )
-    operation_weight: float = Field(default=1.0, gt=0, description="Weight of the operation loss in the joint loss.")
+    operation_weight: float = Field(default=10.0, gt=0, description="Weight of the operation loss in the joint loss.")
     freeze_embeddings: bool = Field(default=True, description="Keep the word embeddings as they are.")
     average: float = Field(
-        default=0.999, ge=0, lt=1, description="Decay of the weights' running average; 0 takes the last."
+        default=0.999, ge=0, lt=1, description="Decay of the running average of the weights; 0 takes the last weights."
     )
     precision: Precision = Field(
-        default="auto", description="bf16, fp32, or auto: bf16 where the processor computes in it."
+        default="auto", description="bf16, fp32, or auto: bf16 if the processor has instructions for it."
     )
     seed: int = Field(default=0, description="Fixes the order of the batches and every random choice.")
 
-    # Wrong previous states: what the paper's training never shows.
+    # Wrong memories and other texts, which the paper's training never shows.
     wrong_states: float = Field(
         default=0.3, ge=0, le=1, description="Share of the examples fed a made-up wrong memory."
     )
-    wrong_drop: float = Field(
-        default=0.1, ge=0, le=1, description="In those: chance of each filled slot to be emptied."
-    )
-    wrong_replace: float = Field(
-        default=0.1, ge=0, le=1, description="In those: chance of each filled slot to be replaced."
-    )
-    wrong_add: float = Field(default=0.2, ge=0, le=1, description="In those: chance that a wrong slot is filled.")
     own_states: Path | None = Field(
-        default=None, description="Predictions of an earlier model on the corpus, to be fed too."
+        default=None,
+        description="Predictions of an earlier model on the corpus (`somdst evaluate --save`), fed as memories too.",
     )
-    own_rate: float = Field(default=0.5, ge=0, le=1, description="Share of the examples fed the memory in own_states.")
+    own_rate: float = Field(
+        default=0.5, ge=0, le=1, description="Share of the examples fed the memory in own_states, if it is given."
+    )
     perturb: float = Field(
-        default=0.0, ge=0, le=1, description="Share of the examples whose user turn is typed differently."
+        default=0.1, ge=0, le=1, description="Share of the examples whose user turn is typed differently."
     )
 
-    # Looking after the run.
-    evaluate_every: float = Field(default=0.5, gt=0, description="Epochs between two looks at dev.")
-    dev_limit: int = Field(default=0, ge=0, description="Dialogues of dev to look at; 0 takes all.")
+    # Evaluations and checkpoints.
+    evaluate_every: float = Field(default=0.5, gt=0, description="Epochs between two evaluations on dev.")
+    dev_limit: int = Field(default=0, ge=0, description="Evaluate on this many dialogues of dev; 0 takes all.")
     patience: int = Field(
-        default=0, ge=0, description="Looks without a better dev accuracy before stopping; 0 never stops."
+        default=0, ge=0, description="Stop after this many evaluations without improvement; 0 never stops early."
     )
     checkpoint_minutes: float = Field(default=10.0, gt=0, le=10, description="Minutes between two checkpoints.")
 
-    _chosen: frozenset[str] = PrivateAttr(default=frozenset())
-
-    def is_chosen(self, name: str) -> bool:
-        """Whether somebody gave this setting, in a file or as an option: then no preset or default stands for it."""
-        return name in self._chosen
+    # Chances in a made-up wrong memory. No other values were better, so they are not settings.
+    wrong_drop: ClassVar[float] = 0.1
+    """Of each filled slot to be emptied."""
+    wrong_replace: ClassVar[float] = 0.1
+    """Of each filled slot to get another value."""
+    wrong_add: ClassVar[float] = 0.2
+    """That a slot is filled which should be empty."""
 
     def model(self) -> ModelConfig:
+        """The part that goes into the model's config.json."""
         return ModelConfig.model_validate({key: getattr(self, key) for key in Design.model_fields})
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "cpu": {
-        "history": 5,
-        "operation_weight": 10.0,
-        "perturb": 0.1,
-        "lexicon_cutoff": 0.75,
-        "tell_apart": True,
-        "normalisation": "everyday",
-    },
+    "cpu": {},
     "paper": {
         "encoder": "bert-base-uncased",
         "layout": "paper",
+        "history": 1,
+        "normalisation": "multiwoz",
+        "lexicon_cutoff": 0.0,
+        "tell_apart": False,
         "max_length": 256,
         "max_value_length": 9,
         "scaled_logits": False,
@@ -118,6 +130,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "attention_dropout": 0.1,
         "spare_values": False,
         "teacher_forcing": 0.5,
+        "operation_weight": 1.0,
         "freeze_embeddings": False,
         "average": 0.0,
         "precision": "fp32",
@@ -128,29 +141,49 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def load_settings(
-    preset: str, *, run: Mapping[str, Any] | None = None, file: Path | None = None, **overrides: Any
-) -> Settings:
-    """A preset, changed by what one of several runs does differently, by a YAML file, and by single options."""
+def load_settings(preset: str = "cpu", *, file: Path | None = None, **changes: Any) -> Settings:
+    """A preset, changed by a YAML file and then by single settings. Errors are sentences.
+
+    >>> load_settings("paper", epochs=4).epochs
+    4.0
+    """
     if preset not in PRESETS:
         raise InputError(
             f'There is no preset "{preset}"; there are {", ".join(PRESETS)}.{did_you_mean(preset, PRESETS)}'
         )
-    chosen = {**(_read(file) if file else {}), **overrides}
-    values = {**PRESETS[preset], **(run or {}), **chosen}
+    chosen = {**(_read(file) if file else {}), **changes}
+    values = {**PRESETS[preset], **chosen}
     for key in values:
         if key not in Settings.model_fields:
             raise InputError(f'There is no setting "{key}".{did_you_mean(key, Settings.model_fields)}')
     try:
         settings = Settings.model_validate(values)
         OperationSet.named(settings.operation_set)
-        settings._chosen = frozenset(chosen)
-        return settings
     except StateError as error:
         raise InputError(str(error)) from error
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"The setting {'.'.join(map(str, first['loc']))} is wrong: {first['msg']}.") from error
+    settings.model_fields_set.intersection_update(chosen)  # the values of a preset are nobody's own choice
+    return settings
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
+    """Settings given as text.
+
+    >>> parse_assignments(["dropout=0.1", "layout=paper"])
+    {'dropout': '0.1', 'layout': 'paper'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        key = key.replace("-", "_")
+        if not equals or not key:
+            raise InputError(f'Give a setting as key=value, such as dropout=0.1, and not as "{text}".')
+        if key in found:
+            raise InputError(f"The setting {key} is given twice.")
+        found[key] = value
+    return found
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a training starts: the model and its encoder of text, from a pretrained encoder or from a trained model."""
+"""What a training starts from: a model and its encoder of text, from a pretrained encoder or from a trained model."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from somdst.model.encoding import Encoder
 from somdst.model.folder import ModelFolder
 from somdst.model.text import normalise
 
+SHARED = ("layout", "operation_set", "scaled_logits")
+"""What a model that goes on from a trained one has in common with it, because its weights depend on it."""
+
 
 def new_model(settings: Settings, schema: Schema, dialogues: Sequence[Dialogue] = ()) -> tuple[SomDst, Encoder]:
-    """A model on a pretrained encoder; the rows of [SLOT], [NULL] and [EOS] are drawn anew.
+    """A model on a pretrained encoder. The embeddings of [SLOT], [NULL] and [EOS] are random.
 
-    Only the encoder `tiny` looks at the dialogues: its vocabulary is made of their words.
+    The dialogues are only used by the encoder `tiny`, whose vocabulary is made of their words.
     """
     torch.manual_seed(settings.seed)
     dropout, attention_dropout = settings.dropout, settings.attention_dropout
@@ -44,7 +47,7 @@ def new_model(settings: Settings, schema: Schema, dialogues: Sequence[Dialogue] 
 
 
 def _texts(dialogues: Iterable[Dialogue], schema: Schema, settings: Settings) -> Iterator[str]:
-    """All that a model will read or write, as it will see it."""
+    """All texts that a model will read or write, normalised as it will see them."""
     yield from (f"{slot.domain} {slot.name}" for slot in schema.slots)
     for turn in (turn for dialogue in dialogues for turn in dialogue.turns):
         yield from (normalise(text, settings.normalisation) for text in (turn.system, turn.user))
@@ -54,19 +57,21 @@ def _texts(dialogues: Iterable[Dialogue], schema: Schema, settings: Settings) ->
 def _check_length(network: Any, settings: Settings) -> None:
     longest = getattr(network.config, "max_position_embeddings", 512)
     if settings.max_length > longest:
-        raise InputError(f"max_length is {settings.max_length}, and the encoder reads {longest} word pieces at most.")
+        raise InputError(f"max_length is {settings.max_length}, but the encoder reads at most {longest} word pieces.")
 
 
 def from_model(folder: ModelFolder, settings: Settings, schema: Schema) -> tuple[SomDst, Encoder]:
     """A model that goes on from a trained one, for the same slots or others.
 
-    Layout and operations stay the trained model's; what belongs to the old schema alone, the domain classifier, is
-    drawn anew where the domains differ.
+    Layout and operations stay those of the trained model. The domain classifier, which belongs to the old schema, is
+    random if the domains differ.
     """
-    for field in ("layout", "operation_set", "scaled_logits"):
+    for field in SHARED:
         theirs, ours = getattr(folder.config, field), getattr(settings, field)
         if theirs != ours:
-            raise InputError(f"The model {folder.path} has {field} {theirs}, and not {ours}: train on with the same.")
+            raise InputError(
+                f"The model {folder.path} has {field} {theirs}, and not {ours}: train with the same {field}."
+            )
     config = settings.model().model_copy(update={"encoder": folder.config.encoder})
     encoder = Encoder(folder.encoder().tokenizer, schema, config)
     torch.manual_seed(settings.seed)

@@ -1,0 +1,196 @@
+"""What the commands that train share: their options, the settings that these give, and how progress is shown."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from somdst.cli import output
+from somdst.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from somdst.learn.progress import Progress, TrainingRecord
+    from somdst.learn.settings import Settings
+    from somdst.learn.task import Task
+
+DevOption = Annotated[
+    str | None,
+    typer.Option("--dev", help="Dialogues to evaluate on; by default the corpus's dev part.", show_default=False),
+]
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option("--schema", help="Schema of the slots to learn; by default the corpus's own.", show_default=False),
+]
+PresetOption = Annotated[str, typer.Option("--preset", help="cpu: fast on two cores; paper: the paper's constants.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML file with settings.", show_default=False)]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any other setting, such as --set dropout=0.1; repeatable.",
+        show_default=False,
+    ),
+]
+EpochsOption = Annotated[
+    float | None, typer.Option("--epochs", help="Passes over the corpus; by default the preset's.", show_default=False)
+]
+MinutesOption = Annotated[
+    float | None,
+    typer.Option(
+        "--minutes", min=0.01, help="Minutes of training instead of --epochs; speed is measured.", show_default=False
+    ),
+]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", help="Fixes every random choice; by default 0.", show_default=False)
+]
+EncoderOption = Annotated[
+    str | None,
+    typer.Option("--encoder", help="Encoder to start from: minilm, tiny, a folder or a hub name.", show_default=False),
+]
+LimitOption = Annotated[int, typer.Option("--limit", min=0, help="Learn only from the first dialogues; 0 takes all.")]
+DevLimitOption = Annotated[
+    int | None,
+    typer.Option("--dev-limit", min=0, help="Evaluate only on the first dialogues of dev.", show_default=False),
+]
+SkipOption = Annotated[
+    bool, typer.Option("--skip-unknown-slots", help="Leave out labelled slots that are not in --schema.")
+]
+
+
+def _print_settings(wanted: bool) -> None:
+    if not wanted:
+        return
+    from somdst.evaluate.tables import Table
+    from somdst.learn.settings import Settings, load_settings
+
+    presets = {name: load_settings(name) for name in ("cpu", "paper")}
+    rows = tuple(
+        (name, *(_as_text(getattr(preset, name)) for preset in presets.values()), entry.description or "")
+        for name, entry in Settings.model_fields.items()
+    )
+    columns = ("setting", "default (cpu)", "paper", "what it is")
+    note = "Give them with --set KEY=VALUE, or in a YAML file with --config."
+    output.print_tables([Table("settings", "Settings of training", columns, rows, note)])
+    raise typer.Exit
+
+
+def _as_text(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+SettingsOption = Annotated[
+    bool,
+    typer.Option("--settings", is_eager=True, callback=_print_settings, help="Print all settings and exit."),
+]
+
+
+def chosen_settings(preset: str, config: Path | None, assignments: list[str] | None, **options: Any) -> Settings:
+    """The preset, changed by the YAML file, then by --set, then by options of their own."""
+    from somdst.learn.settings import load_settings, parse_assignments
+
+    changes: dict[str, Any] = dict(parse_assignments(assignments or ()))
+    given = {key: value for key, value in options.items() if value is not None}
+    for key in given.keys() & changes.keys():
+        raise InputError(f"The setting {key} is given twice: leave out --set {key}={changes[key]}.")
+    return load_settings(preset, file=config, **changes, **given)
+
+
+def require_torch() -> None:
+    for package in ("torch", "transformers", "accelerate", "safetensors"):
+        if find_spec(package) is None:
+            raise ModelError(f"Training needs {package}, which is not installed: pip install 'somdst[train]'.")
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that speaks, of those that torchrun or accelerate started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def say(text: str) -> None:
+    if is_first_process():
+        typer.echo(output.plain(text), err=True)
+
+
+def describe(task: Task) -> None:
+    """Say what will be learned, and what is left out."""
+    for dropped in task.dropped[:10]:
+        say(f"left out: {dropped}")
+    for slot, turns in task.outside.items():
+        say(f'left out: the slot "{slot}", labelled in {output.counted(turns, "turn")}')
+    learned = output.counted(len(task.dialogues), "dialogue")
+    say(f"{learned} to learn from, {len(task.dev):,} to evaluate on, {output.counted(len(task.schema), 'slot')}")
+
+
+class ProgressBars:
+    """A bar per phase on stderr, and a line per evaluation on dev. Only a terminal shows the bars."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True, highlight=False)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[more]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._turns_per_second = self._dev = ""
+
+    def __enter__(self) -> ProgressBars:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bars.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.record:
+            self._show_record(progress.phase, progress.record)
+        if progress.phase not in self._tasks:
+            self._tasks[progress.phase] = self._bars.add_task(progress.phase, more="")
+        task = self._tasks[progress.phase]
+        more = f"{self._turns_per_second}{self._dev}" if progress.unit == "steps" else self._rate(task, progress.unit)
+        self._bars.update(task, completed=progress.done, total=progress.total, more=more)
+        if progress.done >= progress.total:
+            self._bars.remove_task(self._tasks.pop(progress.phase))
+
+    def _rate(self, task: Any, unit: str) -> str:
+        speed = self._bars.tasks[self._bars.task_ids.index(task)].speed
+        return f"{speed:,.0f} {unit}/s" if speed else ""
+
+    def _show_record(self, phase: str, record: TrainingRecord) -> None:
+        self._turns_per_second = f"{record.turns_per_second:.0f} turns/s, loss {record.loss:.3f}"
+        accuracy = record.dev_joint_goal_accuracy
+        if accuracy is None and record.step < record.steps:
+            return
+        minutes, seconds = divmod(int(record.seconds_left), 60)
+        line = f"{phase}, epoch {record.epoch:.2f}: loss {record.loss:.3f}, {record.turns_per_second:.0f} turns/s"
+        if accuracy is not None:
+            self._dev = f", dev {accuracy:.2f}"
+            line += f", dev joint goal accuracy {accuracy:.2f}"
+        if record.step < record.steps:
+            line += f", {minutes}:{seconds:02} left"
+        if self._bars.console.is_terminal:
+            self._bars.console.print(line, markup=False)
+        else:
+            print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,227 @@
+"""`ablate`: the paper's ablation of operation sets. Each set is trained with the same settings, then compared on dev.
+
+Each set and seed has a run folder of its own, so a stopped ablation goes on where it was. Differences to the first set
+come with a 95% interval (`evaluate/comparison.py`). It covers which dialogues happen to be in dev; that another seed
+gives other weights it covers only as far as there are several seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from somdst.errors import InputError
+from somdst.evaluate.comparison import compare
+from somdst.evaluate.metrics import measure
+from somdst.evaluate.paper_results import OPERATION_SETS as PUBLISHED
+from somdst.evaluate.paper_tables import PAPER
+from somdst.evaluate.run import DialogueRun, run
+from somdst.evaluate.saved import Saved, load, save
+from somdst.evaluate.tables import Cell, Table
+from somdst.learn import machine
+from somdst.learn.budget import within_minutes
+from somdst.learn.encoders import check_encoder
+from somdst.learn.progress import Listener, Phase, silent
+from somdst.learn.settings import Settings
+from somdst.learn.start import new_model
+from somdst.learn.task import Source, Task, read_task
+from somdst.learn.torch_predictor import TorchPredictor
+from somdst.learn.training import fitted, train
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.operations import OPERATION_SETS, Operation, OperationSet
+from somdst.memory.schema import Schema
+from somdst.model.folder import ModelFolder
+
+PREDICTIONS = "dev.predictions.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class SetResult:
+    """A model trained with one operation set and one seed, measured on dev."""
+
+    operation_set: str
+    seed: int
+    joint_goal_accuracy: float
+    slot_accuracy: float
+    f1: dict[str, float]
+    """Of each operation."""
+    steps: int
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Joint goal accuracy of a set minus that of the first set, in points, over all seeds."""
+
+    operation_set: str
+    points: float
+    low: float
+    high: float
+    """The 95% interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    settings: Settings
+    schema: Schema
+    dev_turns: int
+    results: tuple[SetResult, ...]
+    differences: tuple[Difference, ...]
+    finished: bool
+    """False if a signal stopped it; the same call goes on."""
+
+    @property
+    def like_the_papers(self) -> bool:
+        """The slots are those of the paper, so its figures, which are on test, may be shown beside ours."""
+        return set(self.schema) == set(Schema.multiwoz())
+
+    def to_json(self) -> dict[str, Any]:
+        paper = self.like_the_papers
+        rows = [asdict(one) | ({"paper": PUBLISHED[one.operation_set]} if paper else {}) for one in self.results]
+        return {
+            "settings": self.settings.model_dump(mode="json", exclude={"operation_set"}),
+            "dev_turns": self.dev_turns,
+            "sets": rows,
+            "differences": [asdict(one) for one in self.differences],
+        }
+
+    def table(self) -> Table:
+        """One row per set, with means over the seeds."""
+        paper = self.like_the_papers
+        names = tuple(dict.fromkeys(result.operation_set for result in self.results))
+        columns = ("operations", "joint goal accuracy", *(["paper, on test"] if paper else []), f"minus {names[0]}")
+        columns += ("95% interval", "slot accuracy", "F1 of update", "steps", "minutes")
+        seeds = len(self.results) // len(names)
+        trained = f"{seeds} seeds" if seeds > 1 else "one seed"
+        note = f"Measured on {self.dev_turns:,} turns of dev, {trained}, the same steps for each set."
+        rows = tuple(self._row(name, paper=paper) for name in names)
+        return Table("ablation", "Operation sets", columns, rows, note + (f" {PAPER}" if paper else ""))
+
+    def _row(self, name: str, *, paper: bool) -> tuple[Cell, ...]:
+        runs = [result for result in self.results if result.operation_set == name]
+        differs = next((one for one in self.differences if one.operation_set == name), None)
+        return (
+            name,
+            fmean(one.joint_goal_accuracy for one in runs),
+            *([PUBLISHED[name]] if paper else []),
+            differs.points if differs else None,
+            f"{differs.low:+.2f} to {differs.high:+.2f}" if differs else None,
+            fmean(one.slot_accuracy for one in runs),
+            fmean(one.f1.get(Operation.UPDATE, 0.0) for one in runs),
+            runs[0].steps,
+            fmean(one.minutes for one in runs),
+        )
+
+
+def ablate(
+    corpus: Source | Task,
+    out: str | Path,
+    *,
+    dev: Source | None = None,
+    schema: Schema | str | Path | None = None,
+    settings: Settings | None = None,
+    sets: Sequence[str] = tuple(OPERATION_SETS),
+    seeds: int = 1,
+    minutes: float | None = None,
+    limit: int = 0,
+    skip_unknown: bool = False,
+    progress: Listener = silent,
+) -> Ablation:
+    """Train and compare one model per operation set and seed, each in a folder below `out`.
+
+    What is read is said as in `train`; `settings.dev_limit` bounds every evaluation, the comparison included. With
+    `minutes`, each model gets as many epochs as fit into that time.
+    """
+    machine.prepare()
+    settings, out = settings or Settings(), Path(out)
+    names = [OperationSet.named(name).name for name in dict.fromkeys(sets)]
+    if not names:
+        raise InputError(f"Give at least one operation set; there are {', '.join(OPERATION_SETS)}.")
+    check_encoder(settings.encoder)
+    task = (
+        corpus
+        if isinstance(corpus, Task)
+        else read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
+    )
+    if not task.dev:
+        raise InputError("The sets are compared on dev: give a corpus with a dev part, or other dialogues as dev.")
+    settings = fitted(settings, task.schema)
+    if minutes is not None:
+        chosen = settings
+        first_model = lambda: new_model(chosen, task.schema, task.dialogues)  # noqa: E731
+        settings = within_minutes(minutes, settings, task, out, first_model, progress)
+    return _Ablating(settings, task, out, progress).run(names, seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ablating:
+    """What all runs of an ablation share."""
+
+    settings: Settings
+    task: Task
+    out: Path
+    progress: Listener
+
+    @property
+    def dev(self) -> tuple[Dialogue, ...]:
+        return self.task.dev[: self.settings.dev_limit or None]
+
+    def run(self, names: Sequence[str], seeds: int) -> Ablation:
+        turns = sum(len(dialogue.turns) for dialogue in self.dev)
+        results: list[SetResult] = []
+        runs: dict[str, list[list[DialogueRun]]] = {}
+        for seed in range(self.settings.seed, self.settings.seed + seeds):
+            for name in names:
+                done = self._train(name, seed)
+                if done is None:
+                    return Ablation(self.settings, self.task.schema, turns, tuple(results), (), finished=False)
+                results.append(done[0])
+                runs.setdefault(name, []).append(done[1])
+        first, *others = names
+        differences = tuple(_difference(name, runs[first], runs[name]) for name in others)
+        return Ablation(self.settings, self.task.schema, turns, tuple(results), differences, finished=True)
+
+    def _train(self, name: str, seed: int) -> tuple[SetResult, list[DialogueRun]] | None:
+        """Train with one set, or go on, and run its best model on dev. None if a signal stopped the training."""
+        settings = self.settings.model_copy(update={"operation_set": name, "seed": seed})
+        again = seed != self.settings.seed
+        out = self.out / (f"{name}-seed-{seed}" if again else name)
+        listener: Listener = lambda step: self.progress(  # noqa: E731
+            replace(step, phase=f"{name}{f', seed {seed}' if again else ''}: {step.phase}")
+        )
+        trained = train(self.task, out, settings=settings, progress=listener)
+        if not trained.finished:
+            return None
+        runs, operation_set = self._predictions(out, listener)
+        metrics = measure(runs, schema=self.task.schema, operation_set=operation_set)
+        f1 = {str(row.operation): row.f1 for row in metrics.operations}
+        figures = (metrics.joint_goal_accuracy, metrics.slot_accuracy, f1, trained.step, trained.minutes)
+        return SetResult(name, seed, *figures), runs
+
+    def _predictions(self, out: Path, listener: Listener) -> tuple[list[DialogueRun], OperationSet]:
+        """The model's predictions on dev. They are kept in its folder, so that a resumed ablation has them at once."""
+        predictor = TorchPredictor.from_folder(ModelFolder.open(out))
+        file = out / PREDICTIONS
+        if file.exists():
+            saved = load(file)
+            if saved.model == predictor.model_id and [one.id for one in saved.runs] == [one.id for one in self.dev]:
+                return list(saved.runs), saved.operation_set
+        phase = Phase("comparing on dev", sum(len(dialogue.turns) for dialogue in self.dev), listener)
+        runs = run(predictor, self.dev, progress=phase.advance)
+        save(file, Saved(predictor.model_id, "dev", predictor.schema, predictor.operation_set, tuple(runs)))
+        return runs, predictor.operation_set
+
+
+def _difference(name: str, first: Sequence[list[DialogueRun]], other: Sequence[list[DialogueRun]]) -> Difference:
+    compared = compare(_over_seeds(first), _over_seeds(other))
+    return Difference(name, compared.difference, compared.low, compared.high)
+
+
+def _over_seeds(runs: Sequence[list[DialogueRun]]) -> list[DialogueRun]:
+    """Each dialogue once, with its turns under all seeds: the bootstrap draws dialogues, and seeds share them."""
+    return [
+        DialogueRun(same[0].id, tuple(turn for one in same for turn in one.turns)) for same in zip(*runs, strict=True)
+    ]

@@ -1,0 +1,103 @@
+"""How many epochs of training fit into some minutes: the speed is measured over a few steps that are thrown away.
+
+The answer is kept in the run's folder, so that a run that was stopped goes on with the same number of epochs.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
+
+from somdst.errors import InputError
+from somdst.files import write_text
+from somdst.learn.model import SomDst
+from somdst.learn.progress import Listener, Progress, TrainingRecord
+from somdst.learn.settings import Settings
+from somdst.learn.task import Task
+from somdst.learn.trainer import Trainer
+from somdst.model.encoding import Encoder
+
+BUDGET = "budget.json"
+PROBE_STEPS = 20
+"""The first half warms up; the second half is measured."""
+
+
+def within_minutes(
+    minutes: float,
+    settings: Settings,
+    task: Task,
+    out: Path,
+    first_model: Callable[[], tuple[SomDst, Encoder]],
+    progress: Listener,
+) -> Settings:
+    """The settings with as many epochs as fit into the minutes."""
+    if "epochs" in settings.model_fields_set:
+        raise InputError("Give a budget either in minutes or in epochs, not in both.")
+    file = out / BUDGET
+    if not file.exists():
+        epochs = _epochs_in(minutes, settings, task, first_model, progress)
+        _write(file, minutes, epochs)
+    before, epochs = _read(file)
+    if before != minutes:
+        raise InputError(f"What is in {out} was started with {before:g} minutes: go on with the same.")
+    return settings.model_copy(update={"epochs": epochs})
+
+
+def _epochs_in(
+    minutes: float,
+    settings: Settings,
+    task: Task,
+    first_model: Callable[[], tuple[SomDst, Encoder]],
+    progress: Listener,
+) -> float:
+    records: list[TrainingRecord] = []
+
+    def report(step: Progress) -> None:
+        records.extend([step.record] if step.record else [])
+        progress(Progress("measuring the speed", step.done, PROBE_STEPS, "steps"))
+
+    with tempfile.TemporaryDirectory() as folder:
+        model, encoder = first_model()
+        endless = settings.model_copy(update={"epochs": 1000.0, "evaluate_every": 1000.0})
+        probe = Trainer(
+            model,
+            encoder,
+            endless,
+            task.dialogues,
+            Path(folder),
+            report=report,
+            report_every=PROBE_STEPS // 2,
+            stop_after=PROBE_STEPS,
+        )
+        if probe.run().step < PROBE_STEPS:  # a signal came
+            raise KeyboardInterrupt
+    turns = sum(len(dialogue.turns) for dialogue in task.dialogues)
+    rate = records[-1].turns_per_second if records else 0.0  # only the first process has records
+    (rate,) = broadcast_object_list([rate])
+    return max(round(60 * minutes * rate / turns, 3), 0.001)
+
+
+def _write(file: Path, minutes: float, epochs: float) -> None:
+    state = PartialState()
+    if state.is_main_process:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"Cannot make the folder {file.parent}: {error.strerror}.") from error
+        write_text(file, json.dumps({"minutes": minutes, "epochs": epochs}) + "\n")
+    state.wait_for_everyone()
+
+
+def _read(file: Path) -> tuple[float, float]:
+    try:
+        budget = json.loads(file.read_text(encoding="utf-8"))
+        return float(budget["minutes"]), float(budget["epochs"])
+    except OSError as error:
+        raise InputError(f"Cannot read {file}: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is damaged: remove it, with the runs beside it.") from error

@@ -1,0 +1,87 @@
+"""`Task`: the dialogues to learn from, the dialogues to evaluate on, and the schema; read and checked together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from somdst.corpora import Corpus, Split, open_corpus
+from somdst.corpora.corpus import Dropped, outside_schema
+from somdst.corpora.opening import has_parts, schema_for
+from somdst.errors import CorpusError, did_you_mean
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Schema
+
+Source = str | Path | Sequence[Dialogue]
+"""A corpus by its path or name, or dialogues that are in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    dialogues: tuple[Dialogue, ...]
+    dev: tuple[Dialogue, ...]
+    schema: Schema
+    dropped: tuple[Dropped, ...] = ()
+    """Dialogues of the corpus that are left out because they are damaged."""
+    outside: Mapping[str, int] = field(default_factory=dict)
+    """Labelled slots that are not in the schema, with their number of turns. They are not learned."""
+
+
+def read_task(
+    corpus: Source,
+    dev: Source | None = None,
+    *,
+    schema: Schema | str | Path | None = None,
+    limit: int = 0,
+    skip_unknown: bool = False,
+) -> Task:
+    """Read a corpus to learn from. Of a corpus with parts it is the train part, and dev is its dev part.
+
+    Without a schema, the slots are those of the corpus. `limit` takes only the first dialogues to learn from.
+    `skip_unknown` leaves out labelled slots that are not in the schema, instead of refusing them.
+    """
+    opened = _open(corpus, "train")
+    if dev is None and isinstance(corpus, (str, Path)) and has_parts(corpus):
+        dev = corpus
+    evaluated = _open(dev, "dev").dialogues if dev is not None else ()
+    found = schema if isinstance(schema, Schema) else schema_for([opened], given=schema)
+    dialogues = opened.dialogues[: limit or None]
+    for dialogue in (*dialogues, *evaluated):
+        if not dialogue.labelled:
+            raise CorpusError(
+                f"The dialogue {dialogue.id} has a turn without a state: training needs one at each turn."
+            )
+    outside = outside_schema(dialogues, found)
+    _check_slots(dialogues, found, outside, skip_unknown=skip_unknown or schema is None)
+    return Task(dialogues, evaluated, found, opened.dropped, outside)
+
+
+def _open(corpus: Source, split: Split) -> Corpus:
+    if isinstance(corpus, (str, Path)):
+        return open_corpus(corpus, split=split if has_parts(corpus) else None)
+    return Corpus("dialogues", "dialogues in memory", tuple(corpus))
+
+
+def _check_slots(
+    dialogues: Sequence[Dialogue], schema: Schema, outside: Mapping[str, int], *, skip_unknown: bool
+) -> None:
+    """Refuse a schema that does not fit the corpus.
+
+    If somebody wrote a schema, a slot that is not in it may be misspelled there, and would never be learned.
+    """
+    slots = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
+    if not slots:
+        raise CorpusError("The corpus has no labelled turn to learn from: give one whose turns have states.")
+    if not any(slot in schema for slot in slots):
+        raise CorpusError(
+            f"The corpus labels {', '.join(sorted(slots)[:3])} and so on, the schema has "
+            f"{', '.join(schema.slots[:3])} and so on, and no slot is in both: learn from dialogues that are labelled "
+            "with the schema's slots, or leave the schema out to learn the slots of this corpus."
+        )
+    for slot, turns in outside.items():
+        if not skip_unknown:
+            raise CorpusError(
+                f'The corpus labels the slot "{slot}" in {turns:,} turns, and it is not in the schema.'
+                f"{did_you_mean(slot, schema)} Correct one of them, or leave such slots out with --skip-unknown-slots."
+            )

@@ -1,0 +1,213 @@
+"""Batches, wrong memories and the optimiser: what a step of training is made of."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+
+torch = pytest.importorskip("torch")
+
+from small_runs import DIALOGUES, EVERYTHING, SMALL, trainer  # noqa: E402
+
+from somdst.corpora.synthetic import SYNTHETIC_SCHEMA  # noqa: E402
+from somdst.learn.batches import Batches, examples  # noqa: E402
+from somdst.learn.optimisation import make_optimizer, schedule, update_average  # noqa: E402
+from somdst.learn.settings import Settings  # noqa: E402
+from somdst.learn.wrong_states import ValuePool, corrupt, repairable  # noqa: E402
+from somdst.memory.operations import FOUR  # noqa: E402
+from somdst.memory.schema import Schema  # noqa: E402
+from somdst.memory.state import DONTCARE, State  # noqa: E402
+
+# The optimiser.
+
+
+def test_learning_rates(tmp_path: Path) -> None:
+    made = trainer(tmp_path, SMALL | {"freeze_embeddings": True})
+    optimizer = make_optimizer(made.model, made.settings)
+    names = {id(parameter): name for name, parameter in made.model.named_parameters()}
+    groups = [({names[id(p)] for p in group["params"]}, group) for group in optimizer.param_groups]
+    (matrices, first), (others, second), (decoder, third) = groups
+    assert "operation_predictor.W_opr.weight" in matrices and "operation_predictor.W_opr.bias" in others
+    assert decoder == {name for name, _ in made.model.named_parameters() if name.startswith("value_generator.")}
+    assert [first["peak"], second["peak"], third["peak"]] == [2e-3, 2e-3, 4e-3]
+    assert [first["weight_decay"], second["weight_decay"], third["weight_decay"]] == [0.01, 0.0, 0.0]
+    assert not any("word_embeddings" in name for name in matrices | others | decoder)
+    assert {group["eps"] for _, group in groups} == {1e-6}
+
+
+def test_schedule() -> None:
+    assert [schedule(x, 0.1) for x in (0.0, 0.05, 0.1, 0.55, 1.0)] == pytest.approx([0, 0.5, 1, 0.5, 0])
+    assert schedule(0.0, 0.0) == 1.0
+
+
+def test_the_average_of_the_weights(tmp_path: Path) -> None:
+    model, _ = tiny.model()
+    average = {name: torch.zeros_like(parameter) for name, parameter in model.named_parameters()}
+    name, parameter = next(iter(model.named_parameters()))
+    with torch.no_grad():
+        parameter.fill_(1.0)
+    update_average(average, model, 0.9, 0)  # (1 + 0) / (10 + 0): forgets the untrained weights quickly
+    assert average[name].flatten()[0].item() == pytest.approx(0.9)
+    update_average(average, model, 0.9, 1000)
+    assert average[name].flatten()[0].item() == pytest.approx(0.91)
+
+
+# Batches.
+
+
+def batches(settings: dict[str, Any] | None = None) -> Batches:
+    made = trainer(Path(), SMALL | (settings or {}))
+    found = examples(DIALOGUES, made.encoder)
+    return Batches(found, made.encoder, made.settings, ValuePool.collect(DIALOGUES, made.encoder.schema))
+
+
+def equal(one: Any, other: Any) -> bool:
+    pairs = zip(one, other, strict=True)
+    return all(
+        torch.equal(a, b) if isinstance(a, torch.Tensor) else (equal(a, b) if a is not None else b is None)
+        for a, b in pairs
+    )
+
+
+def test_batches_depend_on_nothing_else() -> None:
+    one, other = batches(EVERYTHING), batches(EVERYTHING)
+    for epoch in (3, 0, 2):
+        order = one.order(epoch)
+        assert order == other.order(epoch)
+        assert sorted(i for chosen in order for i in chosen) == list(range(len(one.examples)))
+        assert len(order) == len(one)
+    chosen = one.order(0)[0]
+    first = one.tensors(chosen, 0)
+    other.tensors(other.order(5)[1], 5)  # what was asked for before does not matter
+    random.seed(9)
+    assert equal(first, other.tensors(chosen, 0))
+    assert not equal(first, one.tensors(chosen, 1))
+    assert not equal(first, batches(EVERYTHING | {"seed": 1}).tensors(chosen, 0))
+    alone = one.tensors(chosen[2:3], 0)
+    width = alone.ids.shape[1]
+    assert torch.equal(alone.ids[0], first.ids[2, :width]), "an example does not depend on its batch"
+
+
+def test_similar_lengths_are_together() -> None:
+    made = batches()
+    spread = [max(sizes) - min(sizes) for chosen in made.order(0) for sizes in [[made._sizes[i] for i in chosen]]]
+    assert sum(spread) / len(spread) < 0.5 * (max(made._sizes) - min(made._sizes))
+    assert made.tensors(made.order(0)[0], 0).ids.shape[1] % 16 == 0
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("accumulation", [1, 2, 5])
+@pytest.mark.parametrize("size", [8, 2])
+def test_parts_of_a_batch_have_the_same_gradient(world: int, accumulation: int, size: int) -> None:
+    whole, parted = batches(), batches({"accumulation": accumulation})
+    # Turns of which some have no domain: they must weigh the same in every part.
+    for made in (whole, parted):
+        made.domains = {"cafe": 0, "hotel": 1}
+    model = trainer(Path(), SMALL).model.eval()
+    chosen = whole.order(0)[0][:size]
+    model(whole.tensors(chosen, 0)).total.backward()
+    expected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    lengths = set()
+    for rank in range(world):
+        parts = list(parted.parts(chosen, 0, rank=rank, world=world))
+        lengths.add(len(parts))
+        for batch, weight in parts:
+            (model(batch).total * weight / world).backward()  # processes average their gradients
+    assert len(lengths) == 1, "processes with fewer parts would keep the others waiting"
+    for name, parameter in model.named_parameters():
+        if name in expected:
+            torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-3, atol=1e-6, msg=name)
+
+
+def test_labels_are_derived_against_the_fed_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, chance in {"wrong_drop": 0.5, "wrong_replace": 0.3, "wrong_add": 1.0}.items():
+        monkeypatch.setattr(Settings, name, chance)
+    made = batches({"wrong_states": 1.0})
+    different = 0
+    for index, example in enumerate(made.examples):
+        rng = random.Random(f"example {made.settings.seed} 0 {index}")
+        fed = made._fed_state(example, rng)
+        different += fed != example.before
+        encoding, labels = made._prepare(index, 0)
+        assert FOUR.apply(fed, labels.operations, labels.values) == made._goal(example, fed)
+        assert [region.slot for region in encoding.regions if region.slot] == [s for s in SYNTHETIC_SCHEMA if s in fed]
+    assert different > 0.8 * len(made.examples)
+
+
+def test_only_what_the_input_shows_is_to_be_repaired() -> None:
+    before = State({"a-x": "north", "a-y": "thai", "a-z": "old"})
+    after = State({"a-x": "north", "a-y": "thai", "a-z": "new"})
+    fed = State({"a-w": "made up", "a-y": "greek"})  # x dropped, y replaced, z dropped, w added
+    reached = repairable(before, after, fed, shown="somewhere in the north please , new", complete=False)
+    assert reached == State({"a-w": "made up", "a-x": "north", "a-y": "greek", "a-z": "new"})
+    assert repairable(before, after, fed, shown="north thai", complete=True) == after
+    assert repairable(before, after, before, shown="", complete=False) == after
+
+
+def test_own_states_of_an_earlier_model() -> None:
+    made = trainer(Path(), SMALL | {"own_rate": 1.0})
+    own = State({"cafe-food": "thai", "museum-name": "not in the schema"})
+    found = examples(DIALOGUES, made.encoder, {(DIALOGUES[0].id, 1): own})
+    assert [example.own for example in found[:3]] == [None, State({"cafe-food": "thai"}), None]
+    ready = Batches(found, made.encoder, made.settings, ValuePool({}))
+    assert ready._fed_state(found[1], random.Random(0)) == State({"cafe-food": "thai"})
+    assert ready._fed_state(found[2], random.Random(0)) == found[2].before
+
+
+def test_slots_outside_the_schema_are_left_out() -> None:
+    fewer = Schema(slot for slot in SYNTHETIC_SCHEMA.slots if slot.domain == "hotel")
+    made = trainer(Path(), SMALL, schema=fewer)
+    found = examples(DIALOGUES, made.encoder)
+    assert len(found) == sum(len(dialogue.turns) for dialogue in DIALOGUES)
+    assert all(slot in fewer for example in found for slot in (*example.before, *example.after))
+
+
+# Wrong memories.
+
+
+POOL = ValuePool.collect(DIALOGUES, SYNTHETIC_SCHEMA)
+STATE = State({"cafe-food": "thai", "hotel-area": DONTCARE, "hotel-nights": "3"})
+
+
+def corrupted(seed: int, **chances: float) -> State:
+    return corrupt(STATE, POOL, **{"drop": 0.0, "replace": 0.0, "add": 0.0} | chances, rng=random.Random(seed))
+
+
+def test_wrong_states() -> None:
+    assert corrupted(0) == STATE
+    assert corrupted(0, drop=1.0) == State()
+    for seed in range(30):
+        replaced = corrupted(seed, replace=1.0)
+        assert replaced.keys() == STATE.keys()
+        assert all(replaced[slot] in POOL.values[slot] for slot in replaced)
+        added = corrupted(seed, add=1.0)
+        new = added.keys() - STATE.keys()
+        assert len(new) <= 1 and all(added[slot] in POOL.values[slot] for slot in new)
+        assert all(added[slot] == STATE[slot] for slot in STATE)
+    assert corrupted(1, drop=0.5, replace=0.3, add=0.5) == corrupted(1, drop=0.5, replace=0.3, add=0.5)
+    assert len({corrupted(seed, drop=0.5, replace=0.3, add=0.5) for seed in range(30)}) > 5
+
+
+def test_the_pool_holds_what_was_written() -> None:
+    assert set(POOL.values) <= set(SYNTHETIC_SCHEMA)
+    written = [
+        (slot, value)
+        for dialogue in DIALOGUES
+        for before, after in zip([State(), *dialogue.states()], dialogue.states(), strict=False)
+        for slot, value in after.items()
+        if before.get(slot) != value
+    ]
+    assert sum(map(len, POOL.values.values())) == len(written)
+    assert POOL.draw("no-slot", random.Random(0)) is None
+
+
+@pytest.mark.parametrize("text", ["in the North.", "north", "a north-west one, north!"])
+def test_repairs_are_seen_beside_signs(text: str) -> None:
+    before = State({"hotel-area": "north"})
+    assert repairable(before, before, State(), shown=text, complete=False) == before
+    assert repairable(before, before, State(), shown="northern", complete=False) == State()
