@@ -277,7 +277,7 @@ def test_what_is_said_of_the_shipped_model_is_of_this_one() -> None:
     folder = ModelFolder.open()
     metrics, root = folder.metrics(), Path(__file__).parents[1]
     card, results = (folder.path / "README.md").read_text(), (root / "docs" / "results.md").read_text()
-    assert f"Report on {Runtime.open().model_id}" in results
+    assert f"The shipped tracker (`{Runtime.open().model_id}`)" in results
     assert f"| joint goal accuracy | {metrics['dev_joint_goal_accuracy']:.2f} |" in card
     assert f"| joint goal accuracy | {metrics['dev_joint_goal_accuracy']:.2f} |" in results
     assert f"{folder.config.temperature}, {folder.config.pending_threshold}" in card
