@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from somdst.corpora import Split
 from somdst.errors import InputError
 from somdst.evaluate.calibration import Calibration, calibrated_config, scored_changes
 from somdst.evaluate.calibration import calibrate as fit
@@ -33,7 +34,7 @@ def calibrate(
     model: str | Path,
     corpus: str | Path | Trial,
     *,
-    split: str | None = None,
+    split: Split | None = None,
     limit: int | None = None,
     engine: str = "auto",
     precision: str = "int8",
