@@ -102,10 +102,10 @@ def test_serve_says_where_it_listens(tmp_path: Path) -> None:
     found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
     assert found is not None
     assert "loopback only" in process.stderr.readline()
-    with httpx.Client(transport=httpx.HTTPTransport(retries=20), base_url=found[0]) as web:
+    with httpx.Client(transport=httpx.HTTPTransport(retries=20), base_url=found[0], timeout=300) as web:
         assert web.get("/healthz").json() == {"status": "ok"}
         ready = web.get("/readyz")
         assert ready.status_code == 503
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=300)
     assert out == ""

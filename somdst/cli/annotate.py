@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from somdst.cli import options as shared
-from somdst.cli.output import counted, notice, print_json
+from somdst.cli.output import Bar, counted, notice, print_json
 from somdst.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,8 +60,9 @@ def annotate(
         raise InputError("--address is the address of a Ray cluster: give --engine ray too.")
     opener = Pretrained(model, str(schema) if schema else None, threshold, precision)
     options: dict[str, Any] = {"keep_going": keep_going, "force": force, "batch": batch}
-    with _Bar() as bar:
-        options["listener"] = bar.listener()
+    with Bar("annotating") as bar:
+        run = _Run(bar)
+        options["listener"] = run.listener()
         try:
             if engine == "ray":
                 from somdst.bulk.on_ray import annotate_on_ray
@@ -74,8 +75,8 @@ def annotate(
 
                 summary = annotate_file(Path(source), Path(target), opener, workers=workers, **options)
         except KeyboardInterrupt:
-            bar.close()
-            notice(bar.stopped(target))
+            bar.stop()
+            notice(run.stopped(target))
             raise typer.Exit(130) from None
     _report(summary, as_json=as_json)
 
@@ -89,44 +90,19 @@ def _report(summary: Summary, *, as_json: bool) -> None:
     notice(f"{what}: {summary.output} ({summary.turns_per_s:,.0f} turns per second)")
 
 
-class _Bar:
-    """A progress bar on stderr that counts turns, with their rate and the time left."""
+class _Run:
+    """What a run says while it works: notices at its start, a bar, and how far it got."""
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.progress = Progress(
-            TextColumn("annotating"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TextColumn("turns  {task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True, highlight=False),
-            transient=True,
-        )
-        self.task = self.progress.add_task("annotating", total=None, rate="", visible=False)
-        self.began = 0.0
-        self.turns_done = self.dialogues = self.saved_dialogues = 0
-
-    def __enter__(self) -> _Bar:
-        return self  # it is drawn when the work starts: an error before that is one line and nothing else
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        if self.progress.live.is_started:
-            self.progress.stop()
+    def __init__(self, bar: Bar) -> None:
+        self.bar = bar
+        self.dialogues = self.saved_dialogues = 0
 
     def listener(self) -> Listener:
         from somdst.bulk.resumable import Listener
 
-        return Listener(start=self.start, turns=self.turns, saved=self.saved)
+        return Listener(start=self.start, turns=self.bar.advance, saved=self.saved)
 
     def start(self, plan: Plan) -> None:
-        from time import perf_counter
-
         for problem in plan.checked.bad:
             notice(f"skipped: {problem}")
         if plan.resumed_dialogues:
@@ -137,17 +113,7 @@ class _Bar:
                 f"because of another {' and another '.join(plan.changed)}"
             )
         self.dialogues, self.saved_dialogues = plan.checked.dialogues, plan.resumed_dialogues
-        self.began = perf_counter()
-        if self.progress.console.is_terminal:
-            self.progress.start()
-        self.progress.update(self.task, total=plan.checked.turns or None, completed=plan.resumed_turns, visible=True)
-
-    def turns(self, count: int) -> None:
-        from time import perf_counter
-
-        self.turns_done += count
-        rate = self.turns_done / max(perf_counter() - self.began, 1e-6)
-        self.progress.update(self.task, advance=count, rate=f"{rate:,.0f} turns/s")
+        self.bar.start(plan.checked.turns or None, done=plan.resumed_turns)
 
     def saved(self, count: int) -> None:
         self.saved_dialogues += count

@@ -115,6 +115,10 @@ class Bar:
         return self  # an error before the work starts is one line and nothing else
 
     def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar off the screen."""
         self._progress.stop()
 
     def start(self, total: int | None = None, *, done: int = 0) -> None:
