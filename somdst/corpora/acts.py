@@ -47,7 +47,8 @@ def elicit(talk: Talk, field: Field) -> None:
         piece = moves.correct(talk)
     elif way < 0.75:
         piece = moves.same(talk, field, asked=True) or (_by_place(talk, field, asked) if way < 0.45 else None)
-    piece = piece or _answer(talk, field)
+    if piece is None:
+        piece, reply = _answer(talk, field), ""
     if field.key not in piece.changes:
         talk.waiting = field
     elif talk.chance(0.2):
@@ -98,9 +99,11 @@ def _answered(talk: Talk, field: Field, said: Said) -> str:
         return talk.rng.choice(field.answer).replace("{v}", words)
     if way < 0.76:
         return talk.rng.choice(field.say).replace("{v}", words)
-    if way < 0.84 and (field.wish or field.kind == "list") and (other := talk.value(field, but=(said.value,))):
+    if way < 0.84 and field.wish and (other := talk.value(field, but=(said.value,))):
         return talk.phrase("not-but", v=said.words, old=other.words)
-    return talk.phrase("answer", v=words) if can_say(words) else words
+    if not can_say(words):
+        return words
+    return talk.phrase("answer-wish" if field.wish and talk.chance(0.5) else "answer", v=words)
 
 
 def _ask_two(talk: Talk) -> None:
@@ -159,7 +162,7 @@ def _offer(talk: Talk) -> None:
 def _reply_to_offer(talk: Talk, field: Field, said: Said, system: str) -> None:
     way = talk.rng.random()
     if way < 0.5:
-        taken = Piece(talk.phrase("accept", v=said.words), {field.key: said.value})
+        taken = Piece(talk.phrase("accept", v=said.words), {field.key: said.value}, complete=True)
         talk.say(system, talk.join(taken, _extra(talk, taken)) if talk.chance(0.2) else taken)
     elif way < 0.62:
         talk.say(system, Piece(talk.phrase("question"), {}))

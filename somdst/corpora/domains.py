@@ -161,12 +161,12 @@ _WISH = re.compile(
     r"\b(?:would you like|prefer|should|shall|want|wish|suits?|works? (?:best )?for you|fancy|rather|do you like)\b",
     re.I,
 )
-_FACT = re.compile(
-    r"\b(?:name|phone|e-?mail|address|postcode|code|number|id|reason|why|symptoms?|problem|happened|age|born|birth|"
-    r"account|reference|plate|damage|fault|message|error|lost|seen|since|model|height|who is|whose)\b"
-)  # fmt: skip
-
-
+_FACT_WORDS = (
+    "name phone email address postcode code number id reason why symptom symptoms problem happened age born birth "
+    "account reference plate damage fault message error lost seen since model height whose weighs weight width budget spend "
+    "cost costs fare rent deposit income amount sum allergy allergies injury"
+)
+_FACT = re.compile(rf"\b(?:{'|'.join(_FACT_WORDS.split())}|e-mail|who is)\b")
 _PAST = re.compile(
     r"\b(?:yesterday|ago|last|born|birth|since|began|started|seen|due|happened|bed|woke|charged?|bought)\b"
 )

@@ -8,6 +8,7 @@ name. `domains_named` is the corpus "domains" of `open_corpus`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 from somdst.corpora import acts, moves, prompts
@@ -16,37 +17,68 @@ from somdst.corpora.domains import Domain, Part, load_domains
 from somdst.corpora.rewriting import rewritten, verbatim
 from somdst.corpora.talk import Piece, Talk
 from somdst.errors import CorpusError
-from somdst.memory.dialogue import Dialogue
+from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import State
 
 _REWRITTEN = 0.12
 _TWO_DOMAINS = 0.2
 _LIST_LEFT_OUT = 1 / 6
 _NO_DESCRIPTIONS = 0.1
+_UNDERSCORES = 1 / 7
 _MADE = 2000
 _MADE_FOR_DEV = 300
 
 
-def made_dialogue(name: str, domains: Sequence[Domain], *, rewrite: bool = True) -> Dialogue:
+def made_dialogue(name: str, domains: Sequence[Domain], *, vary: bool = True) -> Dialogue:
     """The dialogue of this name; the same name and domains give the same dialogue.
 
-    With `rewrite`, one in eight is a written dialogue, half of them with other values.
+    With `vary`, one in eight is a written dialogue, half of them with other values, and one in seven has names with
+    underscores, as programmers write them.
     """
     rng = Random(name)  # seeding with text is the same on every platform and version of Python
     topics = [rng.choice(domains)]
-    if rewrite and topics[0].dialogues and rng.random() < _REWRITTEN:
-        return Dialogue(name, rewritten(topics[0], rng), (topics[0].name,), made_schema(topics, rng, frozenset()))
+    if vary and topics[0].dialogues and rng.random() < _REWRITTEN:
+        dialogue = _dialogue(name, topics, rewritten(topics[0], rng), made_schema(topics, rng, frozenset()))
+    else:
+        dialogue = _new_dialogue(name, topics, domains, rng)
+    return _with_underscores(dialogue) if vary and rng.random() < _UNDERSCORES else dialogue
+
+
+def _new_dialogue(name: str, topics: list[Domain], domains: Sequence[Domain], rng: Random) -> Dialogue:
     if len(domains) > 1 and rng.random() < _TWO_DOMAINS:
         topics.append(_second_topic(topics[0], domains, rng))
-    opened = frozenset(
-        field.key
-        for domain in topics
-        for field in domain.fields
-        if field.kind == "list" and rng.random() < _LIST_LEFT_OUT
-    )
+    lists = [field.key for domain in topics for field in domain.fields if field.kind == "list"]
+    opened = frozenset(key for key in lists if rng.random() < _LIST_LEFT_OUT)
     talk = Talk(rng, topics, opened)
     _converse(talk, topics)
-    return Dialogue(name, tuple(talk.turns), tuple(d.name for d in topics), made_schema(topics, rng, opened))
+    return _dialogue(name, topics, tuple(talk.turns), made_schema(topics, rng, opened))
+
+
+def _dialogue(name: str, topics: Sequence[Domain], turns: tuple[Turn, ...], schema: Schema) -> Dialogue:
+    return Dialogue(name, turns, tuple(domain.name for domain in topics), schema)
+
+
+def _with_underscores(dialogue: Dialogue) -> Dialogue:
+    """The same with "pickup_day" in place of "pickup day", in the schema and in the states."""
+    assert dialogue.schema is not None
+
+    def name(text: str) -> str:
+        return text.replace(" ", "_")
+
+    slots = [
+        Slot.of(name(slot.domain), name(slot.name), description=slot.description, values=slot.values)
+        for slot in dialogue.schema.slots
+    ]
+    turns = tuple(
+        replace(
+            turn,
+            state=State({name(key): value for key, value in (turn.state or State()).items()}),
+            domain=name(turn.domain or ""),
+        )
+        for turn in dialogue.turns
+    )
+    return replace(dialogue, turns=turns, goal=tuple(map(name, dialogue.goal or ())), schema=Schema(slots))
 
 
 def _second_topic(first: Domain, domains: Sequence[Domain], rng: Random) -> Domain:
@@ -72,7 +104,7 @@ def domains_named(name: str, *, split: Split | None = None) -> Corpus:
         raise CorpusError("The written domains have no test split: measure on dev, whose domains are in no training.")
     domains = load_domains(part)
     size = _MADE_FOR_DEV if part == "dev" else int(number)
-    made = (made_dialogue(f"domains-{part}-{i:05}", domains, rewrite=part == "train") for i in range(size))
+    made = (made_dialogue(f"domains-{part}-{i:05}", domains, vary=part == "train") for i in range(size))
     return Corpus(name if split is None else f"{name} {split}", "written domains", (*written_dialogues(domains), *made))
 
 
@@ -82,7 +114,7 @@ def written_dialogues(domains: Sequence[Domain]) -> Iterator[Dialogue]:
         for number, turns in enumerate(domain.dialogues):
             name = f"domains-{domain.name}-{number}"
             schema = made_schema([domain], Random(name), frozenset())
-            yield Dialogue(name, verbatim(domain, turns), (domain.name,), schema)
+            yield _dialogue(name, [domain], verbatim(domain, turns), schema)
 
 
 def made_schema(domains: Sequence[Domain], rng: Random, opened: frozenset[str]) -> Schema:
@@ -140,7 +172,12 @@ def _opening(talk: Talk) -> Piece:
     way = talk.rng.random()
     line = talk.rng.choice(talk.domain.openings)
     if way < (0.3 if talk.turns else 0.42) and (piece := moves.request(talk)):
-        return piece
+        if talk.chance(0.15):
+            end = "" if line.endswith(("?", "!", ".")) else talk.rng.choice((".", ",", " -", "..."))
+            return Piece(f"{line}{end} {piece.text}", piece.changes)
+        said = [field for field in talk.fields if field.key in piece.changes]
+        more = moves.tell(talk, most=1, but=said) if talk.chance(0.12) else None
+        return talk.join(piece, more) if more else piece
     if way < (0.5 if talk.turns else 0.68) or (way > 0.95 and not talk.turns):
         return Piece(line, {})
     told = (moves.refer(talk) if talk.chance(0.6) else None) or moves.tell(talk, most=3)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from random import Random
 
 from somdst.corpora.domains import Domain, Field, WrittenTurn
+from somdst.corpora.value_types import type_of
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State, Value
 
@@ -19,13 +20,9 @@ _LEANING = re.compile(
     r"\b(?:earlier|later|sooner|before|after|cheaper|more|less|fewer|another|half|minutes?|hours?|double|same|next|plus|extra|"
     r"bigger|smaller|longer|shorter|older|younger|following|weekend|one|two|morning|evening|night)\b"
 )
-_SHAPES = (
-    re.compile(r"\d+"),
-    re.compile(r"[a-z]+day"),
-    re.compile(r"(?:an?|the|my|our) .*"),
-    re.compile(r".*\d.*"),
-    re.compile(r"[^\d\s]+"),
-)
+_DETERMINER = re.compile(r"(?:an?|the|my|our|his|her|one|two|some)\b")
+_SHAPES = tuple(map(re.compile, (r"\d+", r"[a-z]+day", r"(?:an?|the|my|our) .*", r".*\d.*", r"[^\d\s]+")))
+"""Of two values that have the same of these shapes, the first that fits, one can stand where the other stood."""
 
 
 def verbatim(domain: Domain, turns: Sequence[WrittenTurn]) -> tuple[Turn, ...]:
@@ -69,8 +66,10 @@ def _labels(turns: Sequence[WrittenTurn]) -> set[tuple[str, str]]:
 
 def _alike(new: str, old: str) -> bool:
     """Whether a value can stand where the other stood: "a tap" for "a sink", "4" for "3"."""
+    if new == old or bool(_DETERMINER.match(new)) != bool(_DETERMINER.match(old)) or type_of([new]) != type_of([old]):
+        return False
     shape = next((shape for shape in _SHAPES if shape.fullmatch(old)), None)
-    return new != old and (shape is None or bool(shape.fullmatch(new))) and (shape is not None or " " in new)
+    return bool(shape.fullmatch(new)) if shape else " " in new and not re.search(r"\d", new)
 
 
 def _replaceable(old: str, text: str, field: Field, others: Collection[str]) -> bool:
@@ -93,4 +92,8 @@ def _replace(turn: WrittenTurn, key: str, old: str, new: str) -> WrittenTurn:
     changes: dict[str, Value | None] = dict(turn.changes)
     if changes.get(key) == old:
         changes[key] = new
-    return WrittenTurn(pattern.sub(new, turn.system), pattern.sub(new, turn.user), changes)
+
+    def put(match: re.Match[str]) -> str:
+        return new.title() if match[0].istitle() else new[0].upper() + new[1:] if match[0][0].isupper() else new
+
+    return WrittenTurn(pattern.sub(put, turn.system), pattern.sub(put, turn.user), changes)

@@ -48,8 +48,8 @@ class Piece(NamedTuple):
 
     text: str
     changes: dict[str, Value | None]
-    several: bool = False
-    """Whether several pieces were joined: then nothing is added at the end, where it could belong to any of them."""
+    complete: bool = False
+    """Whether nothing may be added at its end, because it is joined of several things or is a set phrase."""
 
 
 class Talk:
@@ -64,6 +64,8 @@ class Talk:
         """List slots that the schema gives without their list: what is said is the value."""
         self.state: dict[str, Value] = {}
         self.turns: list[Turn] = []
+        self.gone: set[str] = set()
+        """Values that the user took back: nobody comes up with them again."""
         self.last: dict[str, Value | None] = {}
         """What the user changed in the turn before."""
         self.waiting: Field | None = None
@@ -119,14 +121,14 @@ class Talk:
 
     def value(self, field: Field, *, but: Sequence[str] = (), sayable: bool = False) -> Said | None:
         """A value that the slot does not have now; `sayable` by the system too: "my mum" is not."""
-        now = self.state.get(field.key)
-        taken = {str(v) for key, v in self.state.items() if key == field.key or field.kind == "open"} | set(but)
+        taken = {str(v) for key, v in self.state.items() if key == field.key or field.kind == "open"}
+        taken |= self.gone.union(but)
         if field.kind == "list":
-            values = [value for value in field.values if value != now and value not in but]
+            values = [value for value in field.values if value not in taken]
             if field.key in self.opened:
-                ways = [way for value in values for way in {value, *field.values[value]} if way.lower() not in taken]
+                ways = [way for value in values for way in {value, *field.values[value]} if _fits_a_form(way, taken)]
                 said = self.rng.choice(sorted(ways)) if ways else None
-                return Said(said, said.lower()) if said and not (sayable and _OURS.search(said.lower())) else None
+                return Said(said, said.lower()) if said else None
             if not values:
                 return None
             value = self.rng.choice(values)
@@ -192,13 +194,13 @@ class Talk:
             if other is not None:
                 text = _joined(text, self.phrase("join"), other.text)
                 changes |= other.changes
-        return Piece(text, changes, several=True)
+        return Piece(text, changes, complete=True)
 
     def say(self, system: str, piece: Piece, *, reply: str = "") -> None:
         """Add a turn."""
         for key, value in piece.changes.items():
             if value is None:
-                self.state.pop(key, None)
+                self.gone.add(str(self.state.pop(key, "")))
             else:
                 self.state[key] = value
         self.last = dict(piece.changes)
@@ -216,12 +218,14 @@ class Talk:
             text = f"{self.phrase('greeting')} {text}" if self.chance(0.4) and not _GREETS.match(text) else text
         elif self.chance(0.1):
             text = f"{self.phrase('filler')} {text}"
-        if piece.several or not piece.changes or re.search(r"[?!.]$|please|thank|pls", text):
+        if piece.complete or not piece.changes or DONTCARE in piece.changes.values():
+            return text
+        if re.search(r"[?!.]$|please|thank|pls", text):
             return text
         if self.chance(0.08):
             wished = all(field.wish for field in self.all_fields if field.key in piece.changes)
             return f"{text}{self.rng.choice((' ', ', '))}{self.phrase('hedge-wish' if wished else 'hedge')}"
-        if self.chance(0.05) and DONTCARE not in piece.changes.values():
+        if self.chance(0.05):
             return f"{text}{self.phrase('reason')}"
         return text
 
@@ -247,6 +251,11 @@ _GREETS = re.compile(
     r"(?:hi|hiya|hello|hey|good (?:morning|afternoon|evening)|morning|evening|yo|greetings)\b", re.IGNORECASE
 )
 _STANDS_ALONE = re.compile(r"(?:how|what|when|where|which|why|who|whom|the|a|an|your|if|whether)\b")
+
+
+def _fits_a_form(way: str, taken: set[str]) -> bool:
+    """Whether the words for a listed value could be the value of an open slot."""
+    return len(way.split()) <= 3 and can_say(way.lower()) and way.lower() not in taken
 
 
 def can_say(value: str) -> bool:

@@ -90,7 +90,7 @@ _PATTERNS: Final = {type_: re.compile("|".join(forms)) for type_, forms in _FORM
 _ENOUGH: Final[dict[ValueType, float]] = {"person": 0.2, "street": 0.5, "count": 0.75}
 """Share of a slot's values that must look like the type; for other types `_USUAL_SHARE`."""
 _USUAL_SHARE = 0.6
-_NOT_A_NAME = re.compile(r"^(?:a|an|the|my|our|in|at|for)\b|\d")
+_NOT_A_NAME = re.compile(r"^(?:a|an|the|my|our|in|at|for)\b|\d| (?:and|&) ")
 
 
 def type_of(values: Sequence[str]) -> ValueType | None:
