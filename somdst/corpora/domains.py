@@ -163,8 +163,8 @@ _WISH = re.compile(
 )
 _FACT_WORDS = (
     "name phone email address postcode code number id reason why symptom symptoms problem happened age born birth "
-    "account reference plate damage fault message error lost seen since model height whose weighs weight width budget spend "
-    "cost costs fare rent deposit income amount sum allergy allergies injury"
+    "account reference plate damage fault message error lost seen since model height whose weighs weight width "
+    "budget spend cost costs fare rent deposit income amount sum allergy allergies injury"
 )
 _FACT = re.compile(rf"\b(?:{'|'.join(_FACT_WORDS.split())}|e-mail|who is)\b")
 _PAST = re.compile(

@@ -196,7 +196,7 @@ def ordered_pair(type_: ValueType | None, values: Sequence[str], rng: Random) ->
     """Two times or dates of which the first is clearly the earlier one; None for other types.
 
     >>> ordered_pair("date", ["tomorrow", "friday"], Random(1))
-    ('the 5th of september', 'the 19th of september')
+    ('the 4th', 'the 16th')
     """
     if type_ == "time":
         early, late = sorted(rng.sample(range(8 * 4, 21 * 4), 2))
