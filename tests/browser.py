@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import threading
 import zlib
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from dataclasses import replace
 
 import httpx
 import pytest
-import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 from scripted import GoldPredictor, RulePredictor
 from waiting import until
@@ -22,6 +20,7 @@ from somdst.memory.schema import Schema
 from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
 from somdst.service.app import create_app
 from somdst.service.configuration import Settings
+from somdst.service.server import bind, server
 from somdst.tracking.tracker import Tracker
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -62,17 +61,16 @@ def served(settings: Settings, tracker: Tracker | None = None) -> Iterator[str]:
     """The address of a service with this tracker, by default the rehearsed one."""
     chosen = tracker or Tracker(Rehearsed(), threshold=0.5)
     app = create_app(settings, lambda name: chosen)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", lifespan="on"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    with bind("127.0.0.1", 0, keys=False, insecure=False) as listener:
+        running = server(app, settings, log_level="WARNING")
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         until(lambda: _ready(url), what="the start of the service")
         try:
             yield url
         finally:
-            server.should_exit = True
+            running.should_exit = True
             thread.join()
 
 

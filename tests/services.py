@@ -8,11 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Self
 
 import httpx
+from waiting import LIMIT, until
 
 SCRIPT = Path(__file__).parent / "serve_scripted.py"
 _PORTS = itertools.count(os.getpid())
@@ -46,18 +46,20 @@ class Server:
         self.log = b""
 
     def start(self, *, path: str = "/readyz") -> Self:
+        """Start it, and wait until it answers 200 at `path`."""
         self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, env=self.environment)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            try:
-                if httpx.get(self.url + path, timeout=5).status_code == 200:
-                    return self
-            except httpx.HTTPError:
-                pass
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.03)
-        raise AssertionError(f"the service did not start: {self.stop()!r}")
+        until(lambda: self._ended() or self._answers(path), what="the start of the service")
+        assert not self._ended(), f"the service did not start: {self.stop()!r}"
+        return self
+
+    def _ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    def _answers(self, path: str) -> bool:
+        try:
+            return httpx.get(self.url + path, timeout=60).status_code == 200
+        except httpx.HTTPError:
+            return False
 
     def kill(self) -> None:
         """As if the power went."""
@@ -69,7 +71,7 @@ class Server:
         """As an operator does it; what it wrote into its log."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        self.log = self.process.communicate(timeout=60)[1]
+        self.log = self.process.communicate(timeout=LIMIT)[1]
         return self.log.decode()
 
     @property

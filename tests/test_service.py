@@ -10,6 +10,7 @@ import httpx
 import pytest
 from databases import PostgresServer
 from services import Server
+from waiting import LIMIT
 
 from somdst import Client, State, Turn
 from somdst.memory.state import DONTCARE
@@ -37,7 +38,9 @@ def client(server: Server) -> Iterator[Client]:
 
 @pytest.fixture
 def http(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, headers={"authorization": "Bearer acme-key-0123456789"}) as http:
+    with httpx.Client(
+        base_url=server.url, headers={"authorization": "Bearer acme-key-0123456789"}, timeout=LIMIT
+    ) as http:
         yield http
 
 
@@ -187,7 +190,9 @@ def test_tenants_do_not_see_each_other(server: Server, client: Client) -> None:
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer wrong-key-0123456789", "Basic YTpi", "acme-key-0123456789"])
 def test_no_key_no_answer(server: Server, header: str) -> None:
     for method, path in (("GET", "/v1/conversations"), ("POST", "/v1/track"), ("GET", "/v1/nothing")):
-        answer = httpx.request(method, server.url + path, headers={"authorization": header} if header else {})
+        answer = httpx.request(
+            method, server.url + path, headers={"authorization": header} if header else {}, timeout=LIMIT
+        )
         assert answer.status_code == 401
         assert "API key" in answer.json()["error"]
         assert answer.headers["www-authenticate"] == "Bearer"
@@ -241,9 +246,9 @@ def test_schema_and_model(client: Client) -> None:
 
 def test_monitoring(server: Server, client: Client) -> None:
     client.start().update("hotel area north, maybe hotel stars 3")
-    assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
-    assert httpx.get(f"{server.url}/readyz").json() == {"ready": True, "model": "rules"}
-    text = httpx.get(f"{server.url}/metrics").text
+    assert httpx.get(f"{server.url}/healthz", timeout=LIMIT).json() == {"status": "ok"}
+    assert httpx.get(f"{server.url}/readyz", timeout=LIMIT).json() == {"ready": True, "model": "rules"}
+    text = httpx.get(f"{server.url}/metrics", timeout=LIMIT).text
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     turns = float(lines["somdst_turns_total"])
     assert turns >= 1

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from services import Server
+from waiting import LIMIT
 
 from somdst import Client, State
 from somdst.errors import InputError
@@ -46,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def web(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url) as web:
+    with httpx.Client(base_url=server.url, timeout=LIMIT) as web:
         yield web
 
 
@@ -127,7 +128,7 @@ def test_no_path_leads_out(server: Server, path: str) -> None:
     connection.endheaders()
     answer = connection.getresponse()
     body = answer.read()
-    assert 400 <= answer.status < 500
+    assert answer.status == 404
     assert b"root:" not in body
     assert b"import" not in body
     assert json.loads(body)["error"].endswith(".")
@@ -154,11 +155,14 @@ def test_bodies_that_are_too_much(web: httpx.Client) -> None:
     sentence(web.post("/v1/track", json={"turns": [{"user": "x"}] * 201}), 422)
 
 
-@pytest.mark.parametrize("body", [b"{", b"", b"null", b"[]", b'"text"', b"\xff\xfe", b"NaN", b"9" * 5000, b"{'a': 1}"])
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"9" * 5000, b"{'a': 1}"])
+def test_bodies_that_are_not_json(web: httpx.Client, body: bytes) -> None:
+    sentence(post_raw(web, body), 400)
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"[]", b'"text"', b"NaN"])
 def test_bodies_that_are_no_request(web: httpx.Client, body: bytes) -> None:
-    answer = post_raw(web, body)
-    assert answer.status_code in (400, 422)
-    sentence(answer, answer.status_code)
+    sentence(post_raw(web, body), 422)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "latin-1"])

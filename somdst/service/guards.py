@@ -1,9 +1,10 @@
-"""What a request passes before it reaches a route, as plain ASGI.
+"""What a request passes before it reaches a route.
 
-From the outside in: `Observed` gives every request an id, measures and logs it, and puts the security headers on the
-answer; `Guarded` checks host, origin and key and turns away what is too much; `Limited` reads the body within size,
-depth and time. None of them knows a route. All of this runs on the event loop, so the work per request is linear in its
-size, whatever was sent.
+From the outside in: `protocol` limits how long the head of a request may take to arrive. Then, as plain ASGI,
+`Observed` gives every request an id, measures and logs it, and puts the security headers on the answer; `Guarded`
+checks host, origin and key and turns away what is too much; `Limited` reads the body within size, depth and time. None
+of them knows a route. All of this runs on the event loop, so the work per request is linear in its size, whatever was
+sent.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import logging
 import re
 import secrets
 import time
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from somdst.errors import (
     Conflict,
@@ -99,6 +102,43 @@ def problem(error: SomdstError) -> JSONResponse:
     if status == 401:
         headers["www-authenticate"] = "Bearer"
     return JSONResponse(body, status, headers)
+
+
+def protocol(seconds: float) -> type[asyncio.Protocol]:
+    """uvicorn's HTTP with a limit on how long the head of a request may take to arrive. Without it, a client that sends
+    one letter per minute keeps its connection for ever."""
+
+    class ImpatientProtocol(H11Protocol):
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._timer = self.loop.call_later(seconds, self._give_up)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._answering():
+                self._cancel()
+            elif self._timer is None:  # a part of the next request's head
+                self._timer = self.loop.call_later(seconds, self._give_up)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._cancel()
+            super().connection_lost(exc)
+
+        def _answering(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _give_up(self) -> None:
+            if not self._answering():
+                self.transport.close()
+
+        def _cancel(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    return ImpatientProtocol
 
 
 class Observed:

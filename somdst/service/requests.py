@@ -1,23 +1,14 @@
-"""What comes in: the bodies of requests with their limits and examples, who asks, idempotency keys, places in a list.
+"""What comes in: the bodies of requests, with their limits and examples. What goes out is in `views.py`.
 
-What goes out is in `views.py`.
+Who asks, idempotency keys and places in a list are not in a body; `routes.py` reads them.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from typing import Annotated, Literal
 
-from fastapi import Depends, Header, Path, Query, Request, Security
-from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
-from somdst.errors import InputError
-from somdst.service.core import Service
-from somdst.service.openapi import ID
-from somdst.store import Key
 from somdst.tracking.tracker import MAX_TEXT, MAX_VALUE
 
 SUBJECT = r"^[A-Za-z0-9._:@+-]{1,200}$"
@@ -27,9 +18,6 @@ MAX_VERSION = 1_000_000
 SlotName = Annotated[str, Field(max_length=200)]
 Value = Annotated[str, Field(max_length=MAX_VALUE)]
 Utterance = Annotated[str, Field(max_length=MAX_TEXT)]
-
-
-# Bodies
 
 
 class Body(BaseModel):
@@ -102,69 +90,3 @@ class NewReplay(Body):
     )
     limit: int = Field(20, ge=1, le=100, description="how many of the newest, where none are named")
     model_config = ConfigDict(json_schema_extra={"example": {"model": "candidate", "limit": 20}})
-
-
-# Everything else
-
-bearer = HTTPBearer(
-    auto_error=False, scheme_name="API key", description="One key a tenant; not needed where the service has none."
-)
-Authorised = Security(bearer)
-"""Only for the OpenAPI file: keys are checked in `guards.py`, before anything is read."""
-
-
-# These are coroutines although they wait for nothing: FastAPI sends plain functions through a thread, twice a request.
-
-
-async def _service(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
-
-
-async def _tenant(request: Request) -> str:
-    return str(request.state.tenant)
-
-
-async def _key(
-    request: Request,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            pattern="^[!-~]{1,200}$",
-            description="any text of your own: the same request with the same key is done once and answered alike",
-            examples=["f3b0c6d2-turn-7"],
-        ),
-    ] = None,
-) -> Key | None:
-    if idempotency_key is None:
-        return None
-    parts = (request.method.encode(), request.url.path.encode(), await request.body())
-    return Key(idempotency_key, hashlib.sha256(b"\0".join(parts)).hexdigest())
-
-
-Core = Annotated[Service, Depends(_service)]
-Tenant = Annotated[str, Depends(_tenant)]
-Idempotency = Annotated[Key | None, Depends(_key)]
-ConversationId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=[ID])]
-Subject = Annotated[str, Path(pattern=SUBJECT, examples=["customer-17"])]
-Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
-
-
-def encode_cursor(place: tuple[float, str] | None) -> str | None:
-    if place is None:
-        return None
-    created_at, id = place
-    return base64.urlsafe_b64encode(f"{created_at!r} {id}".encode()).decode().rstrip("=")
-
-
-def decode_cursor(cursor: str | None) -> tuple[float, str] | None:
-    if cursor is None:
-        return None
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
-        created_at, id = text.split(" ")
-        if not id.isalnum():
-            raise ValueError(id)
-        return float(created_at), id
-    except (ValueError, binascii.Error) as error:
-        raise InputError("This cursor is not one that the service gave: start again without it.") from error

@@ -7,40 +7,37 @@ answered alike), and answers with the memory and the entry that was added to the
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response, Security
 from fastapi.responses import StreamingResponse
+from fastapi.security import HTTPBearer
 
 from somdst.corpora.examples import examples as bundled_examples
 from somdst.corpora.jsonlines import dialogue_to_json
+from somdst.errors import InputError
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State, value_from_json
 from somdst.service import openapi
+from somdst.service.core import Service
 from somdst.service.monitoring import log
 from somdst.service.openapi import WRITES, answers, edit_answers
 from somdst.service.requests import (
     MAX_VERSION,
     SUBJECT,
-    Authorised,
-    ConversationId,
-    Core,
     Correction,
     Edit,
-    Idempotency,
-    Limit,
     NewConversation,
     NewDialogue,
     NewReplay,
     NewTurn,
     PendingSlots,
     Slots,
-    Subject,
-    Tenant,
-    decode_cursor,
-    encode_cursor,
 )
 from somdst.service.views import (
     Answer,
@@ -57,10 +54,75 @@ from somdst.service.views import (
     TurnsView,
     VersionView,
 )
-from somdst.store import export
+from somdst.store import Key, export
 from somdst.tracking import edits
 from somdst.tracking.log import Result
 from somdst.tracking.records import Snapshot
+
+# What a route takes besides a body
+
+Authorised = Security(
+    HTTPBearer(auto_error=False, scheme_name="API key", description="One per tenant; not needed where there are none.")
+)
+"""Only for the OpenAPI file: keys are checked in `guards.py`, before anything is read."""
+
+
+# These are coroutines although they wait for nothing: FastAPI would run plain functions in a thread.
+
+
+async def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def _tenant(request: Request) -> str:
+    return str(request.state.tenant)
+
+
+async def _key(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            pattern="^[!-~]{1,200}$",
+            description="any text of your own: the same request with the same key is done once and answered alike",
+            examples=["f3b0c6d2-turn-7"],
+        ),
+    ] = None,
+) -> Key | None:
+    if idempotency_key is None:
+        return None
+    parts = (request.method.encode(), request.url.path.encode(), await request.body())
+    return Key(idempotency_key, hashlib.sha256(b"\0".join(parts)).hexdigest())
+
+
+Core = Annotated[Service, Depends(_service)]
+Tenant = Annotated[str, Depends(_tenant)]
+Idempotency = Annotated[Key | None, Depends(_key)]
+ConversationId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=[openapi.ID])]
+Subject = Annotated[str, Path(pattern=SUBJECT, examples=["customer-17"])]
+Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
+
+
+def encode_cursor(place: tuple[float, str] | None) -> str | None:
+    if place is None:
+        return None
+    created_at, id = place
+    return base64.urlsafe_b64encode(f"{created_at!r} {id}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str | None) -> tuple[float, str] | None:
+    if cursor is None:
+        return None
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
+        created_at, id = text.split(" ")
+        if not id.isalnum():
+            raise ValueError(id)
+        return float(created_at), id
+    except (ValueError, binascii.Error) as error:
+        raise InputError("This cursor is not one that the service gave: start again without it.") from error
+
 
 router = APIRouter(prefix="/v1", dependencies=[Authorised])
 

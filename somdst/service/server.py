@@ -1,18 +1,15 @@
-"""Runs the application under uvicorn: where it may listen, how it stops, and how long it waits for a request's head."""
+"""Runs the application under uvicorn: where it may listen, and how it stops."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from somdst.errors import InputError
 from somdst.service.configuration import VARIABLE, Settings
-from somdst.service.guards import loopback
+from somdst.service.guards import loopback, protocol
 from somdst.service.monitoring import log_configuration
 
 BACKLOG = 2048
@@ -21,6 +18,10 @@ BACKLOG = 2048
 
 def serve(app: FastAPI, settings: Settings, *, sockets: list[socket.socket], log_level: str = "INFO") -> None:
     """Serve until SIGINT or SIGTERM, then finish every turn that was accepted."""
+    server(app, settings, log_level=log_level).run(sockets=sockets)
+
+
+def server(app: FastAPI, settings: Settings, *, log_level: str = "INFO") -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         http=protocol(settings.header_timeout),
@@ -34,7 +35,7 @@ def serve(app: FastAPI, settings: Settings, *, sockets: list[socket.socket], log
         h11_max_incomplete_event_size=32 * 1024,
         log_config=log_configuration(level=log_level),
     )
-    uvicorn.Server(config).run(sockets=sockets)
+    return uvicorn.Server(config)
 
 
 def bind(host: str, port: int, *, keys: bool, insecure: bool) -> socket.socket:
@@ -60,40 +61,3 @@ def bind(host: str, port: int, *, keys: bool, insecure: bool) -> socket.socket:
         raise InputError(f"Cannot listen on {host} port {port}: {reason}; choose another with --port.") from error
     listener.set_inheritable(True)
     return listener
-
-
-def protocol(seconds: float) -> type[asyncio.Protocol]:
-    """uvicorn's HTTP with a limit on how long the head of a request may take to arrive. Without it, a client that sends
-    one letter per minute keeps its connection for ever."""
-
-    class ImpatientProtocol(H11Protocol):
-        _timer: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._timer = self.loop.call_later(seconds, self._give_up)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self._answering():
-                self._cancel()
-            elif self._timer is None:  # a part of the next request's head
-                self._timer = self.loop.call_later(seconds, self._give_up)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._cancel()
-            super().connection_lost(exc)
-
-        def _answering(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
-
-        def _give_up(self) -> None:
-            if not self._answering():
-                self.transport.close()
-
-        def _cancel(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-    return ImpatientProtocol

@@ -338,9 +338,6 @@ class Readiness(JsonRecord):
     model: str
 
 
-# Parts of the above
-
-
 def _parts(record: VersionView) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
