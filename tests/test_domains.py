@@ -184,6 +184,17 @@ def test_a_request_fills_all_its_slots() -> None:
         assert piece is not None and len(piece.changes) >= 2 and not re.search(r"[\[\]{}|]", piece.text)
 
 
+def test_a_bare_correction_is_never_made_beside_something_else() -> None:
+    """ "No, saturday" after a question for something else would be an answer to it."""
+    pizza = next(domain for domain in TRAIN if domain.name == "pizza place")
+    for seed in range(100):
+        talk = Talk(Random(seed), [pizza], frozenset())
+        talk.say("", Piece("2 pizzas", {"pizza place-how many": "2"}))
+        piece = moves.correct_clearly(talk)
+        assert piece is not None and list(piece.changes) == ["pizza place-how many"]
+        assert re.search(r"\b2\b|two|how many|number|pizzas|pies|ordering|we need", piece.text), piece.text
+
+
 def test_written_values_are_replaced_everywhere() -> None:
     replaced = 0
     for domain in TRAIN:

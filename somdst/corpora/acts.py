@@ -44,7 +44,7 @@ def elicit(talk: Talk, field: Field) -> None:
     elif way < 0.27:
         piece = moves.tell(talk, most=1, but=(field,))
     elif way < 0.3:
-        piece = moves.correct(talk)
+        piece = moves.correct_clearly(talk)
     elif way < 0.75:
         piece = moves.same(talk, field, asked=True) or (_by_place(talk, field, asked) if way < 0.45 else None)
     if piece is None:
@@ -61,6 +61,8 @@ def _by_place(talk: Talk, field: Field, asked: str) -> Piece | None:
     """If the question itself names all values: "the second one"."""
     places = [(asked.lower().find(value), value) for value in field.values]
     if field.kind != "list" or len(places) > 3 or any(place < 0 for place, _ in places):
+        return None
+    if any(one != other and one in other for one in field.values for other in field.values):
         return None
     index = talk.rng.randrange(len(places))
     value = sorted(places)[index][1]

@@ -102,7 +102,16 @@ def tell_one(talk: Talk) -> Piece | None:
 
 
 def correct(talk: Talk) -> Piece | None:
-    """The user wants another value than the one that is known."""
+    """The user wants another value than the one that is known; "no, saturday" is clear if nothing was asked."""
+    return _correct(talk, bare=True)
+
+
+def correct_clearly(talk: Talk) -> Piece | None:
+    """The same while the system asks for something else: the slot or its old value is named."""
+    return _correct(talk, bare=False)
+
+
+def _correct(talk: Talk, *, bare: bool) -> Piece | None:
     fields = talk.filled(yesno=True)
     recent = [field for field in fields if field.key in talk.last]
     if not fields:
@@ -113,7 +122,7 @@ def correct(talk: Talk) -> Piece | None:
     said = talk.value(field)
     if said is None:
         return None
-    return Piece(_correction(talk, field, said), {field.key: said.value})
+    return Piece(_correction(talk, field, said, bare=bare), {field.key: said.value})
 
 
 def _corrected_yesno(talk: Talk, field: Field) -> Piece | None:
@@ -122,9 +131,9 @@ def _corrected_yesno(talk: Talk, field: Field) -> Piece | None:
     return piece and Piece(talk.phrase("correct-say", say=piece.text), piece.changes)
 
 
-def _correction(talk: Talk, field: Field, said: Said) -> str:
+def _correction(talk: Talk, field: Field, said: Said, *, bare: bool) -> str:
     old = talk.held(field)
-    if list(talk.last) == [field.key] and talk.chance(0.45):
+    if bare and list(talk.last) == [field.key] and talk.chance(0.45):
         return talk.phrase("correct-bare", v=said.words)
     way = talk.rng.random()
     if way < 0.4:
@@ -141,8 +150,8 @@ def forget(talk: Talk) -> Piece | None:
         return None
     field = talk.rng.choice(fields)
     if talk.chance(0.3):
-        return Piece(talk.phrase("forget-value", old=talk.held(field).words), {field.key: None})
-    return Piece(talk.phrase("forget", **talk.names(field)), {field.key: None})
+        return Piece(talk.phrase("forget-value", old=talk.held(field).words), {field.key: None}, complete=True)
+    return Piece(talk.phrase("forget", **talk.names(field)), {field.key: None}, complete=True)
 
 
 def rule_out_held(talk: Talk) -> Piece | None:
@@ -151,7 +160,7 @@ def rule_out_held(talk: Talk) -> Piece | None:
     if not fields:
         return None
     field = talk.rng.choice(fields)
-    return Piece(talk.phrase("rule-out-held", old=talk.held(field).words), {field.key: None})
+    return Piece(talk.phrase("rule-out-held", old=talk.held(field).words), {field.key: None}, complete=True)
 
 
 def rule_out(talk: Talk) -> Piece | None:
@@ -273,7 +282,7 @@ MOVES: Final[dict[Move, int]] = {
 
 EXTRAS: Final[dict[Move, int]] = {
     tell_one: 40,
-    correct: 22,
+    correct_clearly: 22,
     forget: 5,
     rule_out: 6,
     mind_not: 7,
