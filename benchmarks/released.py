@@ -32,7 +32,8 @@ class ReleasedWay:
             num_attention_heads=width // 64 or 1,
             intermediate_size=4 * width,
         )
-        options = ModelOptions(operations=4, domains=len(encoder.schema.domains), eos=-1, scaled_logits=False)
+        domains = len(encoder.schema.domains)
+        options = ModelOptions(operations=4, domains=domains, eos=-1, fixed_schema=True, scaled_logits=False)
         self.model = SomDst(BertModel(shape, add_pooling_layer=False), options).eval()
 
     @torch.inference_mode()

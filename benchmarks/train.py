@@ -212,22 +212,21 @@ def _ours(job: Job, dialogues: list[Dialogue], schema: Schema) -> float:
 def _straightforward(job: Job, dialogues: list[Dialogue], schema: Schema) -> float:
     import torch
 
-    from somdst.learn.batches import Batches, examples
+    from somdst.learn.batches import Batches, Examples
     from somdst.learn.naive import padded, slot_by_slot_loss
     from somdst.learn.optimisation import CLIP
     from somdst.learn.settings import load_settings
     from somdst.learn.start import new_model
-    from somdst.learn.wrong_states import ValuePool
 
     settings = load_settings("paper", encoder=job.encoder, batch_size=BATCH, seed=job.seed)
     model, encoder = new_model(settings, schema, dialogues)
-    batches = Batches(examples(dialogues, encoder), encoder, settings, ValuePool({}))
+    batches = Batches(Examples(dialogues, schema), encoder, settings)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.encoder_learning_rate)
     rng, clock, turns = random.Random(job.seed), _Clock(), 0
     model.train()
-    for step in range(WARM_UP + job.steps):
-        chosen = rng.sample(range(len(batches.examples)), BATCH)
-        batch = padded(batches.tensors(chosen, step), length=settings.max_length, pad=encoder.pad)
+    for _ in range(WARM_UP + job.steps):
+        chosen = rng.sample(range(batches.source.turns), BATCH)
+        batch = padded(batches.tensors(chosen, 0), length=settings.max_length, pad=encoder.pad)
         torch.autograd.backward(slot_by_slot_loss(model, batch).total)
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()

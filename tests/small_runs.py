@@ -36,10 +36,10 @@ LEARNING = SMALL | {  # its own choices, so that a change of the preset's recipe
     "perturb": 0.0,
     "lexicon_cutoff": 0.0,
     "batch_size": 4,
-    "encoder_learning_rate": 5e-3,
-    "operation_weight": 3.0,
-    "epochs": 30.0,
-    "evaluate_every": 15.0,
+    "encoder_learning_rate": 3e-3,
+    "operation_weight": 10.0,
+    "epochs": 60.0,
+    "evaluate_every": 30.0,
 }
 EVERYTHING = SMALL | {  # everything that is random, so that a resumed run has much to get wrong
     "dropout": 0.1,

@@ -10,14 +10,14 @@ import tiny
 
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import DONTCARE, State
-from somdst.model.values import LEAST, MEMORY, Written, clashes, covered, told_apart
+from somdst.model.values import LEAST, MEMORY, Proposal, clashes, covered, resolve_duplicates
 
 PAIR = ("taxi-from", "taxi-to")
 SCHEMA = Schema([Slot.of("taxi", "from"), Slot.of("taxi", "to"), Slot.of("taxi", "when")], different=[PAIR])
 
 
-def said(value: str | None, probability: float) -> Written:
-    return Written(value, None, probability)
+def said(value: str | None, probability: float) -> Proposal:
+    return Proposal(value, None, probability)
 
 
 def test_what_clashes() -> None:
@@ -30,33 +30,33 @@ def test_what_clashes() -> None:
     assert clashes({"taxi-from": there, "taxi-when": here}, {"taxi-to": "north"}, pairs) == []
     assert clashes({"taxi-when": here}, {"taxi-from": "north", "taxi-to": "north"}, pairs) == [], "not by this turn"
     assert clashes({"taxi-from": said(None, 0.9), "taxi-to": said(None, 0.9)}, {}, pairs) == []
-    assert clashes({"taxi-from": Written(DONTCARE, None, 0.9)}, {"taxi-to": DONTCARE}, pairs) == [], "may both be open"
+    assert clashes({"taxi-from": Proposal(DONTCARE, None, 0.9)}, {"taxi-to": DONTCARE}, pairs) == [], "may both be open"
 
 
-def test_the_less_certain_gives_way() -> None:
-    anew = {slot: said("south", 0.8) for slot in PAIR}
-    for first, second, gives_way in ((0.9, 0.6, "taxi-to"), (0.6, 0.9, "taxi-from")):
+def test_the_less_certain_yields() -> None:
+    regenerated = {slot: said("south", 0.8) for slot in PAIR}
+    for first, second, yields in ((0.9, 0.6, "taxi-to"), (0.6, 0.9, "taxi-from")):
         written = {"taxi-from": said("north", first), "taxi-to": said("north", second)}
-        assert told_apart(PAIR, written, anew) == {gives_way: said("south", 0.8)}
+        assert resolve_duplicates(PAIR, written, regenerated) == {yields: said("south", 0.8)}
 
 
 def test_a_likely_other_value_counts_too() -> None:
     written = {"taxi-from": said("north", 0.7), "taxi-to": said("north", 0.65)}
-    anew = {"taxi-from": said("south", 0.9), "taxi-to": said("south", 0.3)}
-    assert told_apart(PAIR, written, anew) == {"taxi-from": said("south", 0.9)}
+    regenerated = {"taxi-from": said("south", 0.9), "taxi-to": said("south", 0.3)}
+    assert resolve_duplicates(PAIR, written, regenerated) == {"taxi-from": said("south", 0.9)}
 
 
 @pytest.mark.parametrize("found", [said("south", LEAST / 2), said(None, 0.9), said("", 0.9), said("north", 0.9)])
-def test_rather_nothing_than_a_guess(found: Written) -> None:
+def test_rather_nothing_than_a_guess(found: Proposal) -> None:
     written = {"taxi-from": said("north", 0.9), "taxi-to": said("north", 0.6)}
-    told = told_apart(PAIR, written, {"taxi-from": found, "taxi-to": found})
+    told = resolve_duplicates(PAIR, written, {"taxi-from": found, "taxi-to": found})
     assert {slot: one.value for slot, one in told.items()} == {"taxi-to": None}
 
 
 def test_the_memory_is_believed_unless_the_turn_is_surer() -> None:
-    anew = {"taxi-to": said("south", 0.8)}
-    assert told_apart(PAIR, {"taxi-to": said("north", MEMORY - 0.1)}, anew) == anew
-    assert told_apart(PAIR, {"taxi-to": said("north", 0.99)}, anew) == {}, "what was said just now stays"
+    regenerated = {"taxi-to": said("south", 0.8)}
+    assert resolve_duplicates(PAIR, {"taxi-to": said("north", MEMORY - 0.1)}, regenerated) == regenerated
+    assert resolve_duplicates(PAIR, {"taxi-to": said("north", 0.99)}, regenerated) == {}, "what was said just now stays"
 
 
 def test_covering() -> None:

@@ -14,12 +14,13 @@ from tokenizers.models import WordPiece
 
 from somdst.corpora import open_corpus
 from somdst.errors import InputError, ModelError
+from somdst.learn.noise import drop_words, shuffled_order
 from somdst.memory.dialogue import Turn
 from somdst.memory.operations import FOUR
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, State
 from somdst.model.config import ModelConfig
-from somdst.model.encoding import Encoder, drop_words, shuffled_order
+from somdst.model.encoding import Encoder
 from somdst.model.prediction import Evidence, TurnInput
 from somdst.model.text import normalise
 
@@ -46,7 +47,7 @@ def test_the_compact_layout() -> None:
         "[CLS] ; i want it in the north [SEP] which day ? ; friday please [SEP] [SLOT] north [SLOT] [SLOT] dont care"
     )
     assert encoding.slots == [16, 18, 19]
-    assert [tokens(COMPACT, ids) for ids in COMPACT.name_ids] == ["hotel area", "hotel name", "train day"]
+    assert [tokens(COMPACT, ids) for ids in COMPACT.table().names] == ["hotel area", "hotel name", "train day"]
 
 
 @LAYOUTS
@@ -143,7 +144,7 @@ def test_truncation_of_the_current_turn() -> None:
 
 def test_a_state_that_leaves_no_room() -> None:
     encoder = tiny.encoder(layout="compact", max_length=16)
-    with pytest.raises(InputError, match="The state alone takes 9 word pieces, and the model reads 16 at most"):
+    with pytest.raises(InputError, match="3 slots and their values take 9 pieces, and the model reads 16"):
         encoder.encode(turn_input("hello", state=State({"hotel-name": "a b c d e f"})))
 
 

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from somdst.corpora.corpus import check_fit, outside_schema
+from somdst.corpora.opening import check_fit, outside_schema
 from somdst.errors import CorpusError, InputError
 from somdst.evaluate.metrics import joint_goal_accuracy
 from somdst.evaluate.run import ORACLES, Oracles, parse_oracles, run

@@ -14,11 +14,11 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from somdst.corpora.synthetic import synthetic_dialogues  # noqa: E402
-from somdst.learn.batches import Batches, examples  # noqa: E402
+from somdst.learn.batches import Batches, Examples  # noqa: E402
+from somdst.learn.losses import choice_loss, slots_to_write  # noqa: E402
 from somdst.learn.model import Batch, ModelOptions, SomDst, ValueTargets  # noqa: E402
 from somdst.learn.naive import generate_one, slot_by_slot_loss  # noqa: E402
 from somdst.learn.settings import Settings  # noqa: E402
-from somdst.learn.wrong_states import ValuePool  # noqa: E402
 from somdst.memory.dialogue import Dialogue, Turn  # noqa: E402
 from somdst.memory.state import State  # noqa: E402
 
@@ -91,7 +91,7 @@ class Step:
 
 
 def by_hand(*, scaled: bool = False) -> SomDst:
-    model = SomDst(Identity(E), ModelOptions(operations=4, domains=2, eos=EOS, scaled_logits=scaled))
+    model = SomDst(Identity(E), ModelOptions(operations=4, domains=2, eos=EOS, fixed_schema=True, scaled_logits=scaled))
     predictor, generator = model.operation_predictor, model.value_generator
     with torch.no_grad():
         for layer, weight, bias in (
@@ -114,6 +114,7 @@ BATCH = Batch(
     segments=torch.tensor([[0, 1, 1, 0]]),
     mask=torch.tensor([[True, True, True, False]]),
     slots=torch.tensor([[1]]),
+    slot_mask=torch.tensor([[True]]),
     operations=torch.tensor([[3]]),
     domain=torch.tensor([0]),
     values=ValueTargets(
@@ -170,12 +171,11 @@ def test_the_losses_by_hand() -> None:
 def batch_of(
     text: Any, dialogues: tuple[Dialogue, ...] = DIALOGUES, indices: range | None = None, **settings: Any
 ) -> Batch:
-    found = examples(dialogues, text)
+    source = Examples(dialogues, text.schema)
     config = Settings.model_validate(
         {"layout": text.config.layout, "operation_set": text.config.operation_set, "word_dropout": 0.0} | settings
     )
-    batches = Batches(found, text, config, ValuePool.collect(dialogues, text.schema))
-    return batches.tensors(indices or range(len(found)), 0)
+    return Batches(source, text, config).tensors(indices or range(source.turns), 0)
 
 
 @KINDS
@@ -234,10 +234,12 @@ def test_the_models_own_words_are_fed_without_teacher_forcing() -> None:
             nll = nll - torch.log(P_target + 1e-9) * targets.mask[:, k]
             e = weight[own[:, k]]
         per_slot = nll / targets.mask.sum(1)
-        each = torch.bincount(targets.owners, minlength=len(batch.ids))[targets.owners]
+        each = slots_to_write(batch)[targets.owners]
         free = model(batch, teacher_forcing=False)
         forced = model(batch, teacher_forcing=True)
-    assert free.values.item() == pytest.approx(((per_slot / each).sum() / len(batch.ids)).item(), rel=1e-4)
+    chosen = choice_loss(batch, encoded).item()
+    generated = ((per_slot / each).sum() / len(batch.ids)).item()
+    assert free.values.item() == pytest.approx(generated + chosen, rel=1e-4)
     assert free.values.item() != pytest.approx(forced.values.item(), rel=1e-3)
 
 
@@ -255,6 +257,9 @@ def test_padding_changes_nothing(layout: str) -> None:
                 whole.segments[row : row + 1, :length],
                 whole.mask[row : row + 1, :length],
                 whole.slots[row : row + 1],
+                whole.slot_mask[row : row + 1],
+                texts=whole.texts,
+                slot_rows=None if whole.slot_rows is None else whole.slot_rows[row : row + 1],
             )
             alone = model.encode(one)
             torch.testing.assert_close(alone.operations[0], together.operations[row], rtol=1e-4, atol=1e-5)
@@ -300,15 +305,17 @@ def test_turns_without_a_domain_count_as_nothing() -> None:
     assert model(nothing).domain.item() == 0.0
 
 
-def test_a_compact_slot_carries_the_sum_of_its_name() -> None:
+def test_before_training_a_slot_carries_the_sum_of_its_name() -> None:
     model, text = tiny.model(layout="compact")
     batch = batch_of(text, shuffle_slots=1.0)
     weight = model.operation_predictor.word_embeddings.weight
-    embedded = model.operation_predictor.embed(batch.ids, batch.slots)
+    assert batch.texts is not None and batch.slot_rows is not None
+    vectors, _ = model.operation_predictor.describe(batch.texts)
+    embedded = model.operation_predictor.embed(batch, vectors[batch.slot_rows])
     plain = weight[batch.ids]
     assert batch.slots[0].tolist() != sorted(batch.slots[0].tolist()), "slots should be shuffled here"
     for row in range(len(batch.ids)):
-        for j, ids in enumerate(text.name_ids):
+        for j, ids in enumerate(text.table().names):
             at = batch.slots[row, j]
             torch.testing.assert_close(embedded[row, at], weight[text.slot] + weight[torch.tensor(ids)].sum(0))
             plain[row, at] = embedded[row, at]
@@ -319,7 +326,8 @@ def test_the_papers_layout_embeds_words_alone() -> None:
     model, text = tiny.model(layout="paper")
     batch = batch_of(text)
     weight = model.operation_predictor.word_embeddings.weight
-    assert torch.equal(model.operation_predictor.embed(batch.ids, batch.slots), weight[batch.ids])
+    assert batch.texts is None
+    assert torch.equal(model.operation_predictor.embed(batch, None), weight[batch.ids])
 
 
 def test_scaled_logits() -> None:

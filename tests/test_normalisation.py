@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from somdst.errors import InputError
-from somdst.model.config import Normalisation
+from somdst.memory.schema import TextRules
 from somdst.model.text import WORDS, _align, normalise, source_span
 
 RULES = {
@@ -149,7 +149,7 @@ def test_source_span_lies_in_the_raw_text(raw: str, kind: str, data: st.DataObje
         ("On Fri, ok", "everyday", "friday", "Fri"),
     ],
 )
-def test_source_span(raw: str, kind: Normalisation, part: str, source: str) -> None:
+def test_source_span(raw: str, kind: TextRules, part: str, source: str) -> None:
     text = normalise(raw, kind)
     start = text.index(part)
     first, last = source_span(raw, text, start, start + len(part))

@@ -14,10 +14,10 @@ torch = pytest.importorskip("torch")
 from small_runs import DIALOGUES, EVERYTHING, SMALL, trainer  # noqa: E402
 
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA  # noqa: E402
-from somdst.learn.batches import Batches, examples  # noqa: E402
+from somdst.learn.batches import Batches, Examples  # noqa: E402
+from somdst.learn.noise import ValuePool, corrupt, repairable  # noqa: E402
 from somdst.learn.optimisation import make_optimizer, schedule, update_average  # noqa: E402
 from somdst.learn.settings import Settings  # noqa: E402
-from somdst.learn.wrong_states import ValuePool, corrupt, repairable  # noqa: E402
 from somdst.memory.operations import FOUR  # noqa: E402
 from somdst.memory.schema import Schema  # noqa: E402
 from somdst.memory.state import DONTCARE, State  # noqa: E402
@@ -61,8 +61,7 @@ def test_the_average_of_the_weights(tmp_path: Path) -> None:
 
 def batches(settings: dict[str, Any] | None = None) -> Batches:
     made = trainer(Path(), SMALL | (settings or {}))
-    found = examples(DIALOGUES, made.encoder)
-    return Batches(found, made.encoder, made.settings, ValuePool.collect(DIALOGUES, made.encoder.schema))
+    return Batches(Examples(DIALOGUES, made.encoder.schema), made.encoder, made.settings)
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -78,9 +77,9 @@ def test_batches_depend_on_nothing_else() -> None:
     for epoch in (3, 0, 2):
         order = one.order(epoch)
         assert order == other.order(epoch)
-        assert sorted(i for chosen in order for i in chosen) == list(range(len(one.examples)))
+        assert sorted(i for chosen in order for i in chosen) == list(range(one.source.turns))
         assert len(order) == len(one)
-    chosen = one.order(0)[0]
+    chosen = max(one.order(0), key=len)
     first = one.tensors(chosen, 0)
     other.tensors(other.order(5)[1], 5)  # what was asked for before does not matter
     random.seed(9)
@@ -94,8 +93,9 @@ def test_batches_depend_on_nothing_else() -> None:
 
 def test_similar_lengths_are_together() -> None:
     made = batches()
-    spread = [max(sizes) - min(sizes) for chosen in made.order(0) for sizes in [[made._sizes[i] for i in chosen]]]
-    assert sum(spread) / len(spread) < 0.5 * (max(made._sizes) - min(made._sizes))
+    all_sizes = [example.size(made.settings.history) for example in made.examples(0)]
+    spread = [max(sizes) - min(sizes) for chosen in made.order(0) for sizes in [[all_sizes[i] for i in chosen]]]
+    assert sum(spread) / len(spread) < 0.5 * (max(all_sizes) - min(all_sizes))
     assert made.tensors(made.order(0)[0], 0).ids.shape[1] % 16 == 0
 
 
@@ -104,9 +104,6 @@ def test_similar_lengths_are_together() -> None:
 @pytest.mark.parametrize("size", [8, 2])
 def test_parts_of_a_batch_have_the_same_gradient(world: int, accumulation: int, size: int) -> None:
     whole, parted = batches(), batches({"accumulation": accumulation})
-    # Turns of which some have no domain: they must weigh the same in every part.
-    for made in (whole, parted):
-        made.domains = {"cafe": 0, "hotel": 1}
     model = trainer(Path(), SMALL).model.eval()
     chosen = whole.order(0)[0][:size]
     model(whole.tensors(chosen, 0)).total.backward()
@@ -129,14 +126,14 @@ def test_labels_are_derived_against_the_fed_state(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(Settings, name, chance)
     made = batches({"wrong_states": 1.0})
     different = 0
-    for index, example in enumerate(made.examples):
+    for index, example in enumerate(made.examples(0)):
         rng = random.Random(f"example {made.settings.seed} 0 {index}")
         fed = made._fed_state(example, rng)
         different += fed != example.before
-        encoding, labels = made._prepare(index, 0)
+        encoding, labels, _, _ = made._prepare(index, 0)
         assert FOUR.apply(fed, labels.operations, labels.values) == made._goal(example, fed)
         assert [region.slot for region in encoding.regions if region.slot] == [s for s in SYNTHETIC_SCHEMA if s in fed]
-    assert different > 0.8 * len(made.examples)
+    assert different > 0.8 * made.source.turns
 
 
 def test_only_what_the_input_shows_is_to_be_repaired() -> None:
@@ -152,9 +149,10 @@ def test_only_what_the_input_shows_is_to_be_repaired() -> None:
 def test_own_states_of_an_earlier_model() -> None:
     made = trainer(Path(), SMALL | {"own_rate": 1.0})
     own = State({"cafe-food": "thai", "museum-name": "not in the schema"})
-    found = examples(DIALOGUES, made.encoder, {(DIALOGUES[0].id, 1): own})
+    source = Examples(DIALOGUES, made.encoder.schema, {(DIALOGUES[0].id, 1): own})
+    found = source.examples(0)
     assert [example.own for example in found[:3]] == [None, State({"cafe-food": "thai"}), None]
-    ready = Batches(found, made.encoder, made.settings, ValuePool({}))
+    ready = Batches(source, made.encoder, made.settings)
     assert ready._fed_state(found[1], random.Random(0)) == State({"cafe-food": "thai"})
     assert ready._fed_state(found[2], random.Random(0)) == found[2].before
 
@@ -162,7 +160,7 @@ def test_own_states_of_an_earlier_model() -> None:
 def test_slots_outside_the_schema_are_left_out() -> None:
     fewer = Schema(slot for slot in SYNTHETIC_SCHEMA.slots if slot.domain == "hotel")
     made = trainer(Path(), SMALL, schema=fewer)
-    found = examples(DIALOGUES, made.encoder)
+    found = Examples(DIALOGUES, made.encoder.schema).examples(0)
     assert len(found) == sum(len(dialogue.turns) for dialogue in DIALOGUES)
     assert all(slot in fewer for example in found for slot in (*example.before, *example.after))
 
@@ -175,22 +173,28 @@ STATE = State({"cafe-food": "thai", "hotel-area": DONTCARE, "hotel-nights": "3"}
 
 
 def corrupted(seed: int, **chances: float) -> State:
-    return corrupt(STATE, POOL, **{"drop": 0.0, "replace": 0.0, "add": 0.0} | chances, rng=random.Random(seed))
+    given = {"drop": 0.0, "swap": 0.0, "add": 0.0} | chances
+    return corrupt(STATE, POOL, SYNTHETIC_SCHEMA, **given, rng=random.Random(seed))
+
+
+def possible(slot: str, value: object) -> bool:
+    """A value of the slot's list, or one that the slot has in the corpus."""
+    return value in (SYNTHETIC_SCHEMA[slot].values or POOL.values[slot])
 
 
 def test_wrong_states() -> None:
     assert corrupted(0) == STATE
     assert corrupted(0, drop=1.0) == State()
     for seed in range(30):
-        replaced = corrupted(seed, replace=1.0)
+        replaced = corrupted(seed, swap=1.0)
         assert replaced.keys() == STATE.keys()
-        assert all(replaced[slot] in POOL.values[slot] for slot in replaced)
+        assert all(possible(slot, replaced[slot]) for slot in replaced)
         added = corrupted(seed, add=1.0)
         new = added.keys() - STATE.keys()
-        assert len(new) <= 1 and all(added[slot] in POOL.values[slot] for slot in new)
+        assert len(new) <= 1 and all(possible(slot, added[slot]) for slot in new)
         assert all(added[slot] == STATE[slot] for slot in STATE)
-    assert corrupted(1, drop=0.5, replace=0.3, add=0.5) == corrupted(1, drop=0.5, replace=0.3, add=0.5)
-    assert len({corrupted(seed, drop=0.5, replace=0.3, add=0.5) for seed in range(30)}) > 5
+    assert corrupted(1, drop=0.5, swap=0.3, add=0.5) == corrupted(1, drop=0.5, swap=0.3, add=0.5)
+    assert len({corrupted(seed, drop=0.5, swap=0.3, add=0.5) for seed in range(30)}) > 5
 
 
 def test_the_pool_holds_what_was_written() -> None:

@@ -24,9 +24,8 @@ from somdst.errors import CorpusError, SchemaError, did_you_mean
 from somdst.files import base_name
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import FOUR, OperationSet
-from somdst.memory.schema import Schema
+from somdst.memory.schema import Schema, TextRules
 from somdst.memory.state import DONTCARE, State, Value
-from somdst.model.config import Normalisation
 from somdst.model.prediction import TurnInput
 from somdst.model.text import normalise
 
@@ -111,7 +110,7 @@ def check(
     sources: Iterable[Source],
     *,
     schema: Schema,
-    normalisation: Normalisation = "lowercase",
+    normalisation: TextRules = "lowercase",
     operation_set: OperationSet = FOUR,
     input_check: InputCheck | None = None,
 ) -> Findings:
@@ -139,7 +138,7 @@ def check(
 @dataclass(frozen=True, slots=True)
 class _Checker:
     schema: Schema
-    normalisation: Normalisation
+    normalisation: TextRules
     operation_set: OperationSet
     input_check: InputCheck | None
     seen: _Seen

@@ -6,11 +6,9 @@ Does not read files; see `opening.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from somdst.errors import CorpusError
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
 
@@ -62,26 +60,3 @@ class Corpus:
     @property
     def turns(self) -> int:
         return sum(len(dialogue.turns) for dialogue in self.dialogues)
-
-
-def outside_schema(dialogues: Iterable[Dialogue], schema: Schema) -> dict[str, int]:
-    """The labelled slots that the schema lacks, with their number of turns. Evaluation does not count them."""
-    outside: dict[str, int] = {}
-    for dialogue in dialogues:
-        for turn in dialogue.turns:
-            for slot in turn.state or ():
-                if slot not in schema:
-                    outside[slot] = outside.get(slot, 0) + 1
-    return dict(sorted(outside.items()))
-
-
-def check_fit(dialogues: Sequence[Dialogue], schema: Schema) -> None:
-    """Refuse a corpus that does not fit the schema at all: no labels, or only slots that the schema lacks."""
-    slots = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
-    if not dialogues or not slots:
-        raise CorpusError("The corpus has no labelled turn: give one whose turns have states.")
-    if not any(slot in schema for slot in slots):
-        raise CorpusError(
-            f"The corpus labels {', '.join(sorted(slots)[:3])} and so on, the schema has {', '.join(schema.slots[:3])} "
-            "and so on, and no slot is in both: give a corpus and a schema (or a model) for the same slots."
-        )

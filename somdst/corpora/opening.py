@@ -1,11 +1,11 @@
 """`open_corpus` finds out what a path holds and calls the reader of that format; `open_parts` opens all its splits.
 
-Also which schema and which text rules go with an opened corpus.
+Also which schema and which text rules go with an opened corpus, and whether it fits a schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,8 +18,8 @@ from somdst.corpora.statistics import schema_of
 from somdst.corpora.synthetic import synthetic_named
 from somdst.errors import CorpusError, SchemaError
 from somdst.files import base_name
-from somdst.memory.schema import Schema
-from somdst.model.config import Normalisation
+from somdst.memory.dialogue import Dialogue
+from somdst.memory.schema import Schema, TextRules
 
 EXPECTED: Final = (
     "JSON lines (.jsonl), MultiWOZ 2.0/2.1 (data.json), MultiWOZ 2.2 or SGD (dialogues_*.json with schema.json) "
@@ -84,7 +84,7 @@ def schema_for(corpora: Sequence[Corpus], *, given: str | Path | None = None) ->
     return Schema.multiwoz() if multiwoz.is_multiwoz(occurring) else occurring
 
 
-def normalisation_for(schema: Schema, *, of_multiwoz: Normalisation = "everyday") -> Normalisation:
+def normalisation_for(schema: Schema, *, of_multiwoz: TextRules = "everyday") -> TextRules:
     """Text rules that suit the slots: MultiWOZ's rules would take the hyphens out of other people's values."""
     return of_multiwoz if multiwoz.is_multiwoz(schema) else "lowercase"
 
@@ -133,3 +133,26 @@ def _open_file(path: Path, split: Split | None) -> Corpus:
             return woz.read_data(data, where=str(path), name=name.stem)
         case _:
             raise CorpusError(f"{path} holds no corpus: expected is {EXPECTED}.")
+
+
+def outside_schema(dialogues: Iterable[Dialogue], schema: Schema) -> dict[str, int]:
+    """The labelled slots that the schema lacks, with their number of turns. Evaluation does not count them."""
+    outside: dict[str, int] = {}
+    for dialogue in dialogues:
+        for turn in dialogue.turns:
+            for slot in turn.state or ():
+                if slot not in schema:
+                    outside[slot] = outside.get(slot, 0) + 1
+    return dict(sorted(outside.items()))
+
+
+def check_fit(dialogues: Sequence[Dialogue], schema: Schema) -> None:
+    """Refuse a corpus that does not fit the schema at all: no labels, or only slots that the schema lacks."""
+    slots = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
+    if not dialogues or not slots:
+        raise CorpusError("The corpus has no labelled turn: give one whose turns have states.")
+    if not any(slot in schema for slot in slots):
+        raise CorpusError(
+            f"The corpus labels {', '.join(sorted(slots)[:3])} and so on, the schema has {', '.join(schema.slots[:3])} "
+            "and so on, and no slot is in both: give a corpus and a schema (or a model) for the same slots."
+        )

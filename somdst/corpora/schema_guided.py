@@ -1,16 +1,17 @@
 """The schema-guided layout: SGD and MultiWOZ 2.2, `dialogues_*.json` with a `schema.json` beside or above them.
 
 A user turn has a frame for each service, with the state of that service; services without a frame keep theirs. A value
-comes in several spellings: the first is taken, and stays for as long as it is listed. MultiWOZ 2.2 writes the domain
-into its slot names and "bookday" for our "book day"; its labels are repaired as those of 2.1. Acts and spans are not
-read.
+comes in several spellings: the one that the turn says is taken, else the first, and it stays for as long as it is
+listed; all of them are kept in `Turn.spellings`. A dialogue of SGD has a schema of its own, the slots of its services.
+MultiWOZ 2.2 writes the domain into its slot names and "bookday" for our "book day"; its labels are repaired as those of
+2.1. SGD-X has other names and descriptions for the same services: `read_paraphrases`. Acts and spans are not read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from somdst.corpora import multiwoz
@@ -36,6 +37,7 @@ class Services:
     tracked: tuple[Slot, ...]
     """The slots that an intent asks for. Only these are ever in a state: a phone number is told, not asked."""
     is_multiwoz: bool
+    _schemas: dict[frozenset[str], Schema | None] = field(default_factory=dict, compare=False)
 
     @property
     def format(self) -> str:
@@ -44,6 +46,14 @@ class Services:
     @property
     def schema(self) -> Schema:
         return multiwoz.SCHEMA if self.is_multiwoz else Schema(self.tracked)
+
+    def schema_of(self, services: Iterable[str]) -> Schema | None:
+        """The slots of some services; None where none of them has one that is tracked."""
+        wanted = frozenset(services)
+        if wanted not in self._schemas:
+            slots = [slot for slot in self.tracked if slot.domain in wanted]
+            self._schemas[wanted] = Schema(slots) if slots else None
+        return self._schemas[wanted]
 
     def slot(self, service: str, name: str) -> Slot:
         if service not in self.slots:
@@ -74,6 +84,30 @@ def read_folder(folder: Folder, *, split: Split | None) -> Corpus:
                 key = _id(data) or f"number {number}"
                 dropped.append(Dropped(key, f"{folder.where(name)}, dialogue {key}", str(error)))
     return Corpus(folder.name, services.format, tuple(read), tuple(dropped), services.schema)
+
+
+def read_paraphrases(path: str | Path, original: str | Path) -> dict[str, tuple[Mapping[str, Slot], ...]]:
+    """SGD-X, a folder or zip with v1/train/schema.json and so on: for each service of the original corpus, and for each
+    variant, what each of its slots is called there. Slots are in the order of the original schema."""
+    names: dict[str, list[str]] = {}
+    published = Folder.open(Path(original))
+    for file in published.matching(SCHEMA):
+        for service in items(published.load_json(file), published.where(file)):
+            name, own, _ = _service(service)
+            names[name] = list(own)
+    found: dict[str, list[Mapping[str, Slot]]] = {}
+    folder = Folder.open(Path(path))
+    for file in folder.matching(SCHEMA):
+        for service in items(folder.load_json(file), folder.where(file)):
+            renamed, own, _ = _service(service)
+            if (name := _original(renamed)) in names and len(own) == len(names[name]):
+                found.setdefault(name, []).append(dict(zip(names[name], own.values(), strict=True)))
+    return {service: tuple(variants) for service, variants in found.items()}
+
+
+def _original(renamed: str) -> str:
+    """SGD-X calls the third variant of Banks_1 Banks_13."""
+    return renamed[:-1]
 
 
 def _is_in(name: str, split: Split) -> bool:
@@ -148,6 +182,7 @@ def _dialogue(data: object, services: Services) -> Dialogue:
         raise CorpusError("It has no `dialogue_id`.")
     turns: list[Turn] = []
     system, domain, state = "", None, State()
+    spellings: dict[str, tuple[str, ...]] = {}
     for number, turn in enumerate(items(dialogue.get("turns"), "`turns`"), start=1):
         speaker, said = _said(turn, number)
         if speaker == "SYSTEM":
@@ -157,14 +192,16 @@ def _dialogue(data: object, services: Services) -> Dialogue:
             fields(frame, f"a frame of turn {number}")
             for frame in items(turn.get("frames"), f"`frames` of turn {number}")
         ]
-        after = _state(state, frames, services, number)
+        after, told = _state(state, frames, services, number, said=f"{system} {said}".lower())
+        spellings = {slot: known for slot, known in (spellings | told).items() if slot in after}
         domain = _turn_domain(state, after, frames, services) or domain
-        turns.append(Turn(system, said, after if _labelled(frames) else None, domain))
+        with_state = tuple(str(frame.get("service")) for frame in frames if "state" in frame)
+        turns.append(Turn(system, said, after if _labelled(frames) else None, domain, spellings, with_state))
         system, state = "", after
     if not turns:
         raise CorpusError("It has no turn of a user.")
     goal = [text(service, "a service") for service in items(dialogue.get("services"), "`services`")]
-    return Dialogue(name, tuple(turns), tuple(goal))
+    return Dialogue(name, tuple(turns), tuple(goal), None if services.is_multiwoz else services.schema_of(goal))
 
 
 def _said(turn: object, number: int) -> tuple[str, str]:
@@ -180,8 +217,12 @@ def _labelled(frames: Sequence[Mapping[str, Any]]) -> bool:
     return not frames or any("state" in frame for frame in frames)
 
 
-def _state(before: State, frames: Sequence[Mapping[str, Any]], services: Services, number: int) -> State:
+def _state(
+    before: State, frames: Sequence[Mapping[str, Any]], services: Services, number: int, *, said: str
+) -> tuple[State, dict[str, tuple[str, ...]]]:
+    """The state after a turn's frames, and all spellings of the values that they tell."""
     values: dict[str, Value | None] = {}
+    spelled: dict[str, tuple[str, ...]] = {}
     for frame in frames:
         if "state" not in frame:
             continue
@@ -193,9 +234,13 @@ def _state(before: State, frames: Sequence[Mapping[str, Any]], services: Service
             spellings = labels if isinstance(labels, list) else [labels]
             what = f'the slot "{name}" in turn {number}'
             known = [services.value(slot, text(spelling, what)) for spelling in spellings]
+            spelled[slot] = tuple(str(value) for value in known if value is not None)
             # Another spelling of the same value is no update: SGD puts the newest in front.
-            values[slot] = before[slot] if slot in before and before[slot] in known else next(iter(known), None)
-    return before.with_values(values)
+            if slot in before and before[slot] in known:
+                values[slot] = before[slot]
+            else:
+                values[slot] = next((value for value in known if str(value) in said), next(iter(known), None))
+    return before.with_values(values), spelled
 
 
 def _turn_domain(before: State, after: State, frames: Sequence[Mapping[str, Any]], services: Services) -> str | None:

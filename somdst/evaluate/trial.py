@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from somdst.corpora import Corpus, Split, open_corpus
-from somdst.corpora.corpus import check_fit, outside_schema
-from somdst.corpora.opening import has_parts
+from somdst.corpora.opening import check_fit, has_parts, outside_schema
 from somdst.errors import CorpusError
 from somdst.evaluate.tables import counted
 from somdst.memory.dialogue import Dialogue

@@ -117,8 +117,18 @@ def empty_model(
 
 def load_model(folder: ModelFolder, encoder: Encoder) -> SomDst:
     model = empty_model(folder, encoder)
-    fill(model, read_weights(folder), folder)
+    weights, whole = upgraded(read_weights(folder), model)
+    fill(model, weights, folder, strict=whole)
     return model.eval()
+
+
+def upgraded(weights: dict[str, Tensor], model: SomDst) -> tuple[dict[str, Tensor], bool]:
+    """Weights for a model of the present format, and whether they have all of it.
+
+    Those of a compact model of format 1 lack what reads a schema, and have a classifier of fixed domains instead."""
+    if model.options.fixed_schema or any(".reader." in name for name in weights):
+        return weights, True
+    return {name: tensor for name, tensor in weights.items() if ".W_dom." not in name}, False
 
 
 def fill(model: SomDst, weights: Mapping[str, Tensor], folder: ModelFolder, *, strict: bool = True) -> None:

@@ -23,7 +23,7 @@ from somdst.errors import InputError, ModelError
 from somdst.evaluate.agreement import Agreement, agreement
 from somdst.files import replacing
 from somdst.learn.checkpoints import ENCODER, WEIGHTS, load_model
-from somdst.learn.graphs import decoder_graph, encoder_graph
+from somdst.learn.graphs import decoder_graph, encoder_graph, reader_graph
 from somdst.learn.progress import Listener, Phase, silent
 from somdst.learn.quantisation import Quantiser, quantise_rows
 from somdst.learn.task import Source
@@ -85,8 +85,11 @@ def export(
 
 def write_graphs(folder: ModelFolder, out: Path, precisions: Sequence[str] = PRECISIONS) -> list[Path]:
     """Write the graphs of a model, and nothing else, into the folder `out`; gives the files."""
+    folder = folder.upgraded()
     model = load_model(folder, folder.encoder())
     graphs = {"encoder": encoder_graph(model, len(folder.schema)), "decoder": decoder_graph(model)}
+    if not model.options.fixed_schema:
+        graphs["reader"] = reader_graph(model)
     written = []
     if "float32" in precisions:
         written += [_write(out / f"{name}.float32.onnx", graph) for name, graph in graphs.items()]
@@ -94,9 +97,10 @@ def write_graphs(folder: ModelFolder, out: Path, precisions: Sequence[str] = PRE
         table = model.operation_predictor.word_embeddings.weight.detach().numpy()
         with replacing(out / EMBEDDINGS) as stream:
             stream.write(quantise_rows(table)[0].tobytes())
-        by_row = {"encoder": lambda shape: shape[0] != shape[1], "decoder": lambda shape: True}
+        by_row = {"encoder": lambda shape: shape[0] != shape[1]}
         for name, graph in graphs.items():  # the quantiser changes the graph itself, so int8 comes last
-            written.append(_write(out / f"{name}.int8.onnx", Quantiser(graph, table, EMBEDDINGS, by_row[name]).run()))
+            quantiser = Quantiser(graph, table, EMBEDDINGS, by_row.get(name, lambda shape: True))
+            written.append(_write(out / f"{name}.int8.onnx", quantiser.run()))
         written.append(out / EMBEDDINGS)
     return written
 

@@ -1,11 +1,15 @@
-"""A trained model as two ONNX graphs, in float32: one run of the encoder, and one step of the generator.
+"""A trained model as three ONNX graphs, in float32: one run of the encoder, one step of the generator, and what makes
+a slot's vector of its text.
 
-    encoder   ids, segments [B, T], slots [B, J]           -> operations, domain, pooled, slot_vectors, tokens
-    decoder   e, g [U, D], tokens [U, T, D], ids, mask     -> token, probability, position [U], next_e, next_g [U, D]
+    encoder   ids, segments [B, T], slots [B, J], slot_vectors [B, J, D]
+                                                        -> operations, domain, pooled, slot_states, tokens, queries
+    decoder   e, g [U, D], tokens [U, T, D], ids, mask  -> token, probability, position [U], next_e, next_g [U, D]
+    reader    pooled [N, D], names [N, P]               -> slots, values [N, D]
 
-The encoder's graph reads turns without padding (the runtime gives it one turn a run), so it has no mask, and its
-attention is a single operator. `quantisation.py` turns the products of both into int8, `export.py` writes
-them, `evaluate/agreement.py` compares them with torch, `runtime.py` runs them.
+Nothing in them depends on the number or names of slots, except in the paper's layout, which has no reader and no slot
+vectors. The encoder's graph reads turns without padding (the runtime gives it one turn per run), so it has no mask, and
+its attention is a single operator. `quantisation.py` turns the products into int8, `exporting.py` writes them,
+`evaluate/agreement.py` compares them with torch, `model/runtime.py` runs them.
 """
 
 from __future__ import annotations
@@ -63,9 +67,24 @@ class EncoderGraph(nn.Module):
         super().__init__()
         self.predictor = model.operation_predictor
 
-    def forward(self, ids: Tensor, segments: Tensor, slots: Tensor) -> tuple[Tensor, ...]:
-        encoded = self.predictor(Batch(ids, segments, torch.ones_like(ids, dtype=torch.bool), slots))
-        return encoded.operations, encoded.domain, encoded.pooled, encoded.slots, encoded.tokens
+    def forward(
+        self, ids: Tensor, segments: Tensor, slots: Tensor, slot_vectors: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        every, each = torch.ones_like(ids, dtype=torch.bool), torch.ones_like(slots, dtype=torch.bool)
+        encoded = self.predictor(Batch(ids, segments, every, slots, each, slot_vectors))
+        found = (encoded.operations, encoded.domain, encoded.pooled, encoded.slots, encoded.tokens)
+        return found if encoded.queries is None else (*found, encoded.queries)
+
+
+class ReaderGraph(nn.Module):
+    """`SchemaReader`, with the word embeddings."""
+
+    def __init__(self, model: SomDst) -> None:
+        super().__init__()
+        self.reader, self.embeddings = model.operation_predictor.reader, model.operation_predictor.word_embeddings
+
+    def forward(self, pooled: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
+        return self.reader(pooled, names, self.embeddings)
 
 
 class DecoderGraph(nn.Module):
@@ -96,37 +115,38 @@ class DecoderGraph(nn.Module):
 
 
 def encoder_graph(model: SomDst, slots: int) -> onnx.ModelProto:
-    length = max(24, slots + 2)
-    inputs = (
+    """`slots` is the number of slots in the paper's layout, whose graph has it built in."""
+    length, width = max(24, slots + 2), model.operation_predictor.W_pool.in_features
+    inputs: tuple[Tensor, ...] = (
         torch.ones(2, length, dtype=torch.long),
         torch.ones(2, length, dtype=torch.long),
         torch.arange(slots).expand(2, -1).contiguous(),
     )
+    names, outputs = ["ids", "segments", "slots"], ["operations", "domain", "pooled", "slot_states", "tokens"]
+    axes = {name: {0: "B", 1: "T"} for name in ("ids", "segments", "tokens")} | {"pooled": {0: "B"}}
+    by_slot = {0: "B"}
+    if not model.options.fixed_schema:
+        inputs, by_slot = (*inputs, torch.zeros(2, slots, width)), {0: "B", 1: "J"}
+        names, outputs = [*names, "slot_vectors"], [*outputs, "queries"]
+    rows = ("slots", "slot_vectors", "operations", "domain", "slot_states", "queries")
+    axes |= {name: by_slot for name in rows if name in (*names, *outputs)}
     encoder = model.operation_predictor.encoder
     attention = encoder.config._attn_implementation
     encoder.set_attn_implementation(FUSED)
     try:
-        return fuse(_encoder_graph(model, inputs))
+        return fuse(_export(EncoderGraph(model), inputs, names=names, outputs=outputs, axes=axes))
     finally:
         encoder.set_attn_implementation(attention)
 
 
-def _encoder_graph(model: SomDst, inputs: tuple[Tensor, ...]) -> onnx.ModelProto:
+def reader_graph(model: SomDst) -> onnx.ModelProto:
+    width = model.operation_predictor.W_pool.in_features
     return _export(
-        EncoderGraph(model),
-        inputs,
-        names=["ids", "segments", "slots"],
-        outputs=["operations", "domain", "pooled", "slot_vectors", "tokens"],
-        axes={
-            "ids": {0: "B", 1: "T"},
-            "segments": {0: "B", 1: "T"},
-            "slots": {0: "B"},
-            "operations": {0: "B"},
-            "domain": {0: "B"},
-            "pooled": {0: "B"},
-            "slot_vectors": {0: "B"},
-            "tokens": {0: "B", 1: "T"},
-        },
+        ReaderGraph(model),
+        (torch.zeros(2, width), torch.ones(2, 3, dtype=torch.long)),
+        names=["pooled", "names"],
+        outputs=["slots", "values"],
+        axes={"names": {0: "N", 1: "P"}, **{name: {0: "N"} for name in ("pooled", "slots", "values")}},
     )
 
 

@@ -1,13 +1,18 @@
 """SOM-DST, top to bottom: the equations of sections 3.1 to 3.3 with their symbols.
 
-B batch, T tokens, J slots, U slots to update in the batch, K value tokens, D width, V vocabulary, O operations.
+B batch, T tokens, J slots, U slots to update in the batch, K value tokens, D width, V vocabulary, O operations,
+N texts of slots and listed values.
 
+    SchemaReader              texts of slots and listed values -> their vectors
     StateOperationPredictor   X_t -> H_t, h^X, P_opr, P_dom
     SlotValueGenerator        (h^X, h^[SLOT]j, H_t) -> P_val, for all slots to update of a batch at once
-    SomDst                    both, with the joint loss
+    SomDst                    all of them
 
-`naive.py` generates slot by slot as the equations are written, and a test holds that both agree. Where the encoder's
-first weights come from is `encoders.py`'s concern, batches are made in `batches.py`, the loop is in `training.py`.
+The schema is an input: a slot's [SLOT] token carries a vector that the same encoder makes of the slot's text, and a
+slot with a closed list gets the listed value whose vector scores best. The paper's layout has slot names as text
+instead and a classifier over a fixed set of domains: there is no `SchemaReader`. `naive.py` generates slot by slot
+as the equations are written, and a test checks that both agree. The joint loss is in `losses.py`. Does not load
+encoders (`encoders.py`), make batches (`batches.py`) or train (`training.py`).
 """
 
 from __future__ import annotations
@@ -28,23 +33,37 @@ class ModelOptions:
     operations: int
     domains: int
     eos: int
-    name_ids: tuple[tuple[int, ...], ...] = ()
-    """Word pieces of each slot's name, in the compact layout; empty in the paper's."""
+    fixed_schema: bool = False
+    """The paper's layout: slot names are text in the input, and the domains are those that it was trained with."""
     scaled_logits: bool = True
     """Learned scales on the copy and vocabulary logits, and a gate that starts in favour of copying."""
     dropout: float = 0.0
 
 
 class Batch(NamedTuple):
-    """A padded batch of turns. The last three fields are labels; `values` is None where nothing is generated."""
+    """A padded batch of turns. The last four fields are labels; None where nothing is generated or chosen."""
 
     ids: Tensor  # [B, T]
     segments: Tensor  # [B, T]
-    mask: Tensor  # [B, T] True where a token stands
+    mask: Tensor  # [B, T] True where there is a token
     slots: Tensor  # [B, J] position of each [SLOT]
+    slot_mask: Tensor  # [B, J] True where there is a slot
+    slot_vectors: Tensor | None = None  # [B, J, D] what is added to each [SLOT], if it is known already
+    texts: Texts | None = None  # or what it is made from
+    slot_rows: Tensor | None = None  # [B, J] which of the texts describes the slot
+    slot_domains: Tensor | None = None  # [B, J] number of the slot's domain within its schema
     operations: Tensor | None = None  # [B, J]
     domain: Tensor | None = None  # [B] -100 where unknown
     values: ValueTargets | None = None
+    choices: ChoiceTargets | None = None
+
+
+class Texts(NamedTuple):
+    """Texts of slots and of listed values, each once."""
+
+    ids: Tensor  # [N, L]
+    mask: Tensor  # [N, L]
+    names: Tensor  # [N, P] pieces of a slot's name, 0 beyond its end
 
 
 class ValueTargets(NamedTuple):
@@ -56,6 +75,16 @@ class ValueTargets(NamedTuple):
     mask: Tensor  # [U, K]
 
 
+class ChoiceTargets(NamedTuple):
+    """The slots to update that have a closed list, C of them."""
+
+    owners: Tensor  # [C] which turn
+    slots: Tensor  # [C] which slot
+    rows: Tensor  # [C, values] which of the texts are the values of its list
+    mask: Tensor  # [C, values]
+    right: Tensor  # [C] which of them is right
+
+
 class Encoded(NamedTuple):
     """What the encoder says of a batch."""
 
@@ -63,7 +92,9 @@ class Encoded(NamedTuple):
     pooled: Tensor  # h^X          [B, D]
     slots: Tensor  # h^[SLOT]j    [B, J, D]
     operations: Tensor  # logits   [B, J, O]
-    domain: Tensor  # logits       [B, domains]
+    domain: Tensor  # logits       [B, J], or [B, domains] with a fixed schema
+    queries: Tensor | None = None  # what listed values are scored against [B, J, D]
+    value_vectors: Tensor | None = None  # of the batch's texts [N, D]
 
 
 class Generated(NamedTuple):
@@ -85,11 +116,28 @@ class Normalisation(nn.LayerNorm):
         return torch.addcmul(self.bias, normalised, self.weight)
 
 
+class SchemaReader(nn.Module):
+    """From the text of a slot, or of a listed value, to its vector."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        # Zero at the start: what a slot's description adds is learned on top of its name.
+        self.W_slot = nn.Linear(width, width, bias=False)
+        nn.init.zeros_(self.W_slot.weight)
+        self.W_value = nn.Linear(width, width, bias=False)
+        nn.init.normal_(self.W_value.weight, std=0.02)
+
+    def forward(self, pooled: Tensor, names: Tensor, embeddings: nn.Embedding) -> tuple[Tensor, Tensor]:
+        """Slot vectors and value vectors [N, D], from the means of the texts [N, D] and the names' pieces [N, P]."""
+        # Row 0 of a BERT vocabulary is [PAD], so 0 marks the end of a name.
+        spelled = (embeddings(names) * (names > 0).unsqueeze(-1)).sum(1)
+        return spelled.to(pooled.dtype) + self.W_slot(pooled), self.W_value(pooled)
+
+
 class StateOperationPredictor(nn.Module):
-    """Section 3.1: encode the turn with the memory, choose an operation a slot."""
+    """Section 3.1: encode the turn with the memory, choose one operation per slot."""
 
     encoder: Any
-    names: Tensor  # [J, pieces of the longest name]
 
     def __init__(self, encoder: Any, options: ModelOptions) -> None:
         super().__init__()
@@ -98,18 +146,18 @@ class StateOperationPredictor(nn.Module):
             if type(module) is nn.LayerNorm:
                 module.__class__ = Normalisation
         width: int = encoder.config.hidden_size
+        self.fixed_schema = options.fixed_schema
         self.has_segments = getattr(encoder.config, "type_vocab_size", 0) > 1
         self.W_pool = nn.Linear(width, width)
         self.W_opr = nn.Linear(width, options.operations)
-        self.W_dom = nn.Linear(width, options.domains)
+        self.W_dom = nn.Linear(width, options.domains if options.fixed_schema else width)
         self.dropout = nn.Dropout(options.dropout)
-        longest = max((len(ids) for ids in options.name_ids), default=0)
-        names = torch.zeros(len(options.name_ids), longest, dtype=torch.long)
-        for j, ids in enumerate(options.name_ids):
-            names[j, : len(ids)] = torch.tensor(ids)
-        # Row 0 of a BERT vocabulary is [PAD], so 0 marks the end of a name.
-        self.register_buffer("names", names, persistent=False)
-        for layer in (self.W_pool, self.W_opr, self.W_dom):
+        layers = [self.W_pool, self.W_opr, self.W_dom]
+        if not options.fixed_schema:
+            self.reader = SchemaReader(width)
+            self.W_query = nn.Linear(width, width)
+            layers.append(self.W_query)
+        for layer in layers:
             nn.init.normal_(layer.weight, std=0.02)
             nn.init.zeros_(layer.bias)
 
@@ -124,25 +172,40 @@ class StateOperationPredictor(nn.Module):
         if not getattr(self.encoder.config, "attention_probs_dropout_prob", 0.0) and self.encoder._supports_sdpa:
             self.encoder.set_attn_implementation("sdpa")
 
-    def embed(self, ids: Tensor, slots: Tensor) -> Tensor:
-        """Word embeddings; in the compact layout each [SLOT] also carries the sum of its name's pieces."""
-        embedded = self.word_embeddings(ids)  # [B, T, D]
-        if self.names.numel() == 0:
+    def pool(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The mean of the last layer over each text: ids, mask [N, L] -> [N, D]"""
+        segments = {"token_type_ids": torch.zeros_like(ids)} if self.has_segments else {}
+        H = self._run(inputs_embeds=self.word_embeddings(ids), attention_mask=_bias(mask), **segments)  # [N, L, D]
+        weights = mask.unsqueeze(-1).to(H.dtype)
+        return (H * weights).sum(1) / weights.sum(1)
+
+    def describe(self, texts: Texts) -> tuple[Tensor, Tensor]:
+        """Slot vectors and value vectors of texts, [N, D] each."""
+        return self.reader(self.pool(texts.ids, texts.mask), texts.names, self.word_embeddings)
+
+    def embed(self, batch: Batch, slot_vectors: Tensor | None) -> Tensor:
+        """Word embeddings, with each slot's vector added to its [SLOT]."""
+        embedded = self.word_embeddings(batch.ids)  # [B, T, D]
+        if slot_vectors is None:
             return embedded
-        names = (self.word_embeddings(self.names) * (self.names > 0).unsqueeze(-1)).sum(1)  # [J, D]
-        at = slots.unsqueeze(-1).expand(-1, -1, embedded.shape[-1])  # [B, J, D]
-        return embedded.scatter_add(1, at, names.to(embedded.dtype).expand_as(at))
+        at = batch.slots.unsqueeze(-1).expand(-1, -1, embedded.shape[-1])  # [B, J, D]
+        return embedded.scatter_add(1, at, slot_vectors.to(embedded.dtype) * batch.slot_mask.unsqueeze(-1))
 
     def forward(self, batch: Batch) -> Encoded:
-        embedded = self.embed(batch.ids, batch.slots)
-        # A ready additive mask, so that the encoder neither builds one nor branches on its content.
-        bias = torch.zeros(batch.mask.shape, dtype=embedded.dtype, device=embedded.device)
-        bias = bias.masked_fill(~batch.mask, torch.finfo(torch.float16).min)[:, None, None, :]
+        slot_vectors, value_vectors = batch.slot_vectors, None
+        if batch.texts is not None and batch.slot_rows is not None:
+            described, value_vectors = self.describe(batch.texts)
+            slot_vectors = described[batch.slot_rows]  # [B, J, D]
         segments = {"token_type_ids": batch.segments} if self.has_segments else {}
-        H = self._run(inputs_embeds=embedded, attention_mask=bias, **segments)  # [B, T, D]
+        embedded = self.embed(batch, slot_vectors)
+        H = self._run(inputs_embeds=embedded, attention_mask=_bias(batch.mask), **segments)  # [B, T, D]
         h_X = torch.tanh(self.W_pool(H[:, 0]))  # [B, D]
         h_slots = H.gather(1, batch.slots.unsqueeze(-1).expand(-1, -1, H.shape[-1]))  # [B, J, D]
-        return Encoded(H, h_X, h_slots, self.W_opr(self.dropout(h_slots)), self.W_dom(self.dropout(h_X)))
+        operations = self.W_opr(self.dropout(h_slots))
+        if self.fixed_schema:
+            return Encoded(H, h_X, h_slots, operations, self.W_dom(self.dropout(h_X)))
+        domain = torch.bmm(h_slots, self.W_dom(self.dropout(h_X)).unsqueeze(-1)).squeeze(-1)  # [B, J]
+        return Encoded(H, h_X, h_slots, operations, domain, self.W_query(h_slots), value_vectors)
 
     def _run(self, **inputs: Tensor) -> Tensor:
         """The encoder's last layer. In mixed precision all of the encoder runs in the lower one, sums and
@@ -156,6 +219,12 @@ class StateOperationPredictor(nn.Module):
         inputs["attention_mask"] = inputs["attention_mask"].to(lower)
         with torch.autocast(device, enabled=False):
             return functional_call(self.encoder, weights, kwargs=inputs).last_hidden_state
+
+
+def _bias(mask: Tensor) -> Tensor:
+    """A ready additive mask [B, 1, 1, T], so that the encoder neither builds one nor branches on its content."""
+    bias = torch.zeros(mask.shape, dtype=torch.float32, device=mask.device)
+    return bias.masked_fill(~mask, torch.finfo(torch.float16).min)[:, None, None, :]
 
 
 class SlotValueGenerator(nn.Module):
@@ -257,6 +326,8 @@ class SomDst(nn.Module):
         return self.operation_predictor(batch)
 
     def forward(self, batch: Batch, *, teacher_forcing: bool = True, operation_weight: float = 1.0) -> Losses:
+        from somdst.learn.losses import joint_loss
+
         return joint_loss(self, batch, teacher_forcing=teacher_forcing, operation_weight=operation_weight)
 
     def generate(
@@ -272,44 +343,3 @@ class SomDst(nn.Module):
             self.operation_predictor.word_embeddings,
             steps=steps,
         )
-
-
-def joint_loss(model: SomDst, batch: Batch, *, teacher_forcing: bool, operation_weight: float = 1.0) -> Losses:
-    """L_joint = L_opr + L_dom + L_svg (section 3.3), averaged over the turns of a batch."""
-    assert batch.operations is not None and batch.domain is not None
-    encoded = model.encode(batch)
-    L_opr = F.cross_entropy(encoded.operations.flatten(0, 1).float(), batch.operations.flatten())
-    # Over all turns, those without a known domain too: so a batch in parts weighs each turn as the whole one does.
-    L_dom = F.cross_entropy(encoded.domain.float(), batch.domain, reduction="sum") / len(batch.ids)
-    L_svg = value_loss(model, batch, encoded, teacher_forcing=teacher_forcing)
-    return Losses(operation_weight * L_opr + L_dom + L_svg, L_opr, L_dom, L_svg)
-
-
-def value_loss(model: SomDst, batch: Batch, encoded: Encoded, *, teacher_forcing: bool) -> Tensor:
-    """L_svg: mean over a value's tokens, then over a turn's slots, then over the turns."""
-    targets = batch.values
-    if targets is None:  # nothing is updated: a zero that still belongs to the graph
-        return encoded.pooled.sum() * 0.0
-    generator, embeddings = model.value_generator, model.operation_predictor.word_embeddings
-    first = encoded.slots[targets.owners, targets.slots]  # e^0 = h^[SLOT]j   [U, D]
-    fed = targets.tokens[:, :-1]
-    if not teacher_forcing:  # the model's own words: found without a gradient, then fed to the same single pass
-        with torch.no_grad():
-            steps = targets.tokens.shape[1]
-            greedy = model.generate(batch, encoded, targets.owners, targets.slots, steps=steps).tokens
-            fed = F.pad(greedy, (0, steps - greedy.shape[1]), value=model.options.eos)[:, :-1]
-    e = torch.cat([first.unsqueeze(1), embeddings(fed).to(first.dtype)], 1)  # [U, K, D]
-    # By index_select: the gradient of tokens[owners] is added up by threads in whatever order they come.
-    P_val = generator.target_probabilities(
-        e,
-        encoded.pooled.index_select(0, targets.owners),
-        encoded.tokens.index_select(0, targets.owners),
-        batch.ids[targets.owners],
-        batch.mask[targets.owners],
-        embeddings.weight,
-        targets.tokens,
-    )
-    nll = -torch.log(P_val + 1e-9) * targets.mask
-    per_slot = nll.sum(1) / targets.mask.sum(1)  # [U]
-    slots_of_turn = torch.bincount(targets.owners, minlength=len(batch.ids))  # [B]
-    return (per_slot / slots_of_turn[targets.owners]).sum() / len(batch.ids)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from somdst.learn.losses import choice_loss, domain_logits, operation_loss, slots_to_write
 from somdst.learn.model import Batch, Encoded, Losses, SomDst, ValueTargets
 
 
@@ -51,12 +52,12 @@ def slot_by_slot_loss(model: SomDst, batch: Batch) -> Losses:
     """The joint loss as one writes it first: the n-th slot of every turn, then the next, each token by token."""
     assert batch.operations is not None and batch.domain is not None
     encoded = model.encode(batch)
-    L_opr = F.cross_entropy(encoded.operations.flatten(0, 1), batch.operations.flatten())
-    L_dom = F.cross_entropy(encoded.domain, batch.domain, reduction="sum") / len(batch.ids)
-    L_svg = encoded.pooled.sum() * 0.0
+    L_opr = operation_loss(encoded, batch)
+    L_dom = F.cross_entropy(domain_logits(encoded, batch), batch.domain, reduction="sum") / len(batch.ids)
+    L_svg = choice_loss(batch, encoded)
     if batch.values is not None:
-        slots_of_turn = torch.bincount(batch.values.owners, minlength=len(batch.ids))
-        for nth in range(int(slots_of_turn.max())):
+        slots_of_turn = slots_to_write(batch)
+        for nth in range(int(torch.bincount(batch.values.owners).max())):
             chosen = _nth_of_turn(batch.values.owners) == nth
             targets = ValueTargets(*(field[chosen] for field in batch.values))
             per_slot = _value_nll(model, batch, encoded, targets)

@@ -16,7 +16,8 @@ from pydantic import Field, ValidationError
 
 from somdst.errors import InputError, StateError, did_you_mean
 from somdst.memory.operations import OperationSet
-from somdst.model.config import Design, ModelConfig, Normalisation
+from somdst.memory.schema import TextRules
+from somdst.model.config import Design, ModelConfig
 
 Precision = Literal["auto", "bf16", "fp32"]
 MAX_HISTORY = 16
@@ -30,7 +31,7 @@ class Settings(Design):
     history: int = Field(
         default=5, ge=0, le=MAX_HISTORY, description="Turns before the current one that are read; at most 16."
     )
-    normalisation: Normalisation = Field(
+    normalisation: TextRules = Field(
         default="everyday",
         description="Text rules: multiwoz, everyday or lowercase. Chosen by the schema unless it is given.",
     )

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from somdst.errors import InputError
-from somdst.learn.checkpoints import empty_model, fill, read_weights
+from somdst.learn.checkpoints import empty_model, fill, read_weights, upgraded
 from somdst.learn.encoders import TINY, load_encoder, load_tokenizer, tiny_encoder, tiny_tokenizer
 from somdst.learn.model import SomDst
 from somdst.learn.settings import Settings
@@ -77,8 +77,8 @@ def from_model(folder: ModelFolder, settings: Settings, schema: Schema) -> tuple
     torch.manual_seed(settings.seed)
     model = empty_model(folder, encoder, dropout=settings.dropout, attention_dropout=settings.attention_dropout)
     _check_length(model.operation_predictor.encoder, settings)
-    weights = read_weights(folder)
-    if schema.domains != folder.schema.domains:
-        weights = {name: tensor for name, tensor in weights.items() if ".W_dom." not in name}
-    fill(model, weights, folder, strict=schema.domains == folder.schema.domains)
+    weights, whole = upgraded(read_weights(folder), model)
+    if model.options.fixed_schema and schema.domains != folder.schema.domains:
+        weights, whole = {name: tensor for name, tensor in weights.items() if ".W_dom." not in name}, False
+    fill(model, weights, folder, strict=whole)
     return model, encoder

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from somdst.corpora import Corpus, Split, open_corpus
-from somdst.corpora.corpus import Dropped, outside_schema
-from somdst.corpora.opening import has_parts, schema_for
+from somdst.corpora.corpus import Dropped
+from somdst.corpora.opening import has_parts, outside_schema, schema_for
 from somdst.errors import CorpusError, did_you_mean
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema

@@ -1,28 +1,29 @@
-"""`TorchPredictor`: a trained model as a `Predictor`, on torch. Loading weights is `checkpoints.py`'s concern."""
+"""`TorchPredictor`: a trained model as a `Predictor`, on torch. Does not load weights; see `checkpoints.py`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from somdst.learn.model import Batch, ModelOptions, SomDst
 from somdst.memory.operations import OperationSet
 from somdst.model.encoding import Encoder
 from somdst.model.folder import ModelFolder
-from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints, ModelPredictor
+from somdst.model.predictor import Arrays, Bools, EncoderRun, Floats, GeneratorRun, Ints, ModelPredictor
 from somdst.model.values import Lexicon
 
 
 def model_options(encoder: Encoder, *, dropout: float = 0.0) -> ModelOptions:
     operation_set = OperationSet.named(encoder.config.operation_set)
-    names = tuple(map(tuple, encoder.name_ids)) if encoder.config.layout == "compact" else ()
     return ModelOptions(
         operations=len(operation_set.operations),
         domains=len(encoder.schema.domains),
         eos=encoder.eos,
-        name_ids=names,
+        fixed_schema=encoder.config.fixed_schema,
         scaled_logits=encoder.config.scaled_logits,
         dropout=dropout,
     )
@@ -46,6 +47,7 @@ class TorchPredictor(ModelPredictor):
         """Precision and threads are those of torch itself."""
         from somdst.learn.checkpoints import WEIGHTS, load_model
 
+        folder = folder.upgraded()
         encoder = folder.encoder()
         model = load_model(folder, encoder)
         return cls(model, encoder, model_id=folder.model_id(WEIGHTS), lexicon=folder.lexicon())
@@ -62,14 +64,32 @@ class TorchPredictor(ModelPredictor):
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
 
     @torch.inference_mode()
+    def run_texts(self, texts: Sequence[Sequence[int]]) -> Floats:
+        self.model.eval()
+        pooled = []
+        with self._autocast():
+            for text in texts:
+                ids = torch.tensor([list(text)], device=self.device)
+                pooled.append(self.model.operation_predictor.pool(ids, torch.ones_like(ids, dtype=torch.bool)))
+        found: Floats = torch.cat(pooled).float().cpu().numpy()
+        return found
+
+    @torch.inference_mode()
+    def project(self, pooled: Floats, names: Ints) -> tuple[Floats, Floats]:
+        given = torch.from_numpy(pooled).to(self.device), torch.from_numpy(names).to(self.device)
+        slots, values = self.model.operation_predictor.reader(*given, self.model.operation_predictor.word_embeddings)
+        return slots.float().cpu().numpy(), values.float().cpu().numpy()
+
+    @torch.inference_mode()
     def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
         self.model.eval()
-        ids, segments, mask, slots = (torch.from_numpy(array).to(self.device) for array in arrays)
-        batch = Batch(ids, segments, mask, slots)
+        given = [None if array is None else torch.from_numpy(array).to(self.device) for array in arrays]
+        batch = Batch(*given)  # type: ignore[arg-type]
         with self._autocast():
             encoded = self.model.encode(batch)
         operations, domain = (logits.float().cpu().numpy() for logits in (encoded.operations, encoded.domain))
-        return EncoderRun(operations, domain, (batch, encoded))
+        queries = None if encoded.queries is None else encoded.queries.float().cpu().numpy()
+        return EncoderRun(operations, domain, queries, (batch, encoded))
 
     @torch.inference_mode()
     def run_generator(
@@ -80,8 +100,8 @@ class TorchPredictor(ModelPredictor):
             generated = self.model.generate(
                 batch,
                 encoded,
-                torch.from_numpy(owners).to(self.device),
-                torch.from_numpy(slots).to(self.device),
+                torch.from_numpy(np.ascontiguousarray(owners)).to(self.device),
+                torch.from_numpy(np.ascontiguousarray(slots)).to(self.device),
                 steps=self.config.max_value_length,
                 mask=None if mask is None else torch.from_numpy(mask).to(self.device),
             )

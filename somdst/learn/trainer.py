@@ -24,7 +24,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import broadcast_object_list, send_to_device
 
 from somdst.errors import InputError, ModelError
-from somdst.learn.batches import Batches, Example, examples
+from somdst.learn.batches import Batches, Examples, ExampleSource
 from somdst.learn.checkpoints import (
     check_same_run,
     fingerprint,
@@ -40,7 +40,6 @@ from somdst.learn.optimisation import CLIP, Average, averaged, make_optimizer, s
 from somdst.learn.progress import Listener, Meter, Position, Progress, TrainingRecord, silent
 from somdst.learn.settings import Settings
 from somdst.learn.torch_predictor import TorchPredictor
-from somdst.learn.wrong_states import ValuePool
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.state import State
 from somdst.model.encoding import Encoder
@@ -90,6 +89,8 @@ class Trainer:
     evaluate: Callable[[Predictor], float] | None = None
     report: Listener = silent
     own_states: OwnStates | None = None
+    source: ExampleSource | None = None
+    """Where examples come from, if not from the dialogues."""
     report_every: int = 20
     """Steps between two records of the losses."""
     stop_after: int | None = None
@@ -115,12 +116,12 @@ class Trainer:
         accelerator = _accelerator(self.precision)
         if self.precision == "fp32":
             self.model.operation_predictor.fuse_attention()
-        found = examples(self.dialogues, self.encoder, self.own_states)
-        if not found:
+        source = self.source or Examples(self.dialogues, self.encoder.schema, self.own_states)
+        if not source.turns:
             raise InputError("The corpus has no turn to learn from: give one with labelled turns.")
-        batches = Batches(found, self.encoder, self.settings, ValuePool.collect(self.dialogues, self.encoder.schema))
+        batches = Batches(source, self.encoder, self.settings)
         optimizer = make_optimizer(self.model, self.settings)
-        self._start = _start_of_run(found, self.encoder, self.model)
+        self._start = _start_of_run(source, self.encoder, self.model)
         model, optimizer = accelerator.prepare(self.model, optimizer)
         average = {n: p.detach().clone() for n, p in trained(self.model)} if self.settings.average else None
         self._open_folder(accelerator)
@@ -321,7 +322,7 @@ def _accelerator(precision: str) -> Accelerator:
     )
 
 
-def _start_of_run(found: Sequence[Example], encoder: Encoder, model: SomDst) -> dict[str, str]:
+def _start_of_run(source: ExampleSource, encoder: Encoder, model: SomDst) -> dict[str, str]:
     """What a run starts from besides its settings. A resumed run must start from the same."""
     turns = (
         (
@@ -329,7 +330,7 @@ def _start_of_run(found: Sequence[Example], encoder: Encoder, model: SomDst) -> 
             *map(str, sorted(example.after.items())),
             *("own", *map(str, sorted((example.own or {}).items()))),
         )
-        for example in found
+        for example in source.examples(0)
         for turn in [example.dialogue.turns[example.number]]
     )
     frozen = (parameter for parameter in model.parameters() if not parameter.requires_grad)

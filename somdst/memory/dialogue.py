@@ -1,11 +1,12 @@
 """Conversations as data: `Turn`, one exchange, and `Dialogue`, a sequence of them.
 
 A turn is what the system said and what the user then said. In a corpus it also carries the whole state after it and
-the domain it is about; a turn without labels has None there. Reading files is `corpora/`'s concern.
+the domain it is about; a turn without labels has None there. Does not read files; see `corpora/`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from somdst.memory.schema import Schema
@@ -20,6 +21,10 @@ class Turn:
     user: str
     state: State | None = None
     domain: str | None = None
+    spellings: Mapping[str, tuple[str, ...]] | None = field(default=None, compare=False)
+    """Where a corpus accepts several spellings of a value: all of them, by slot."""
+    frames: tuple[str, ...] | None = field(default=None, compare=False)
+    """Where a corpus counts the state of each service by itself: the services of this turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,22 +13,28 @@ A schema is a small YAML or JSON file that a person writes by hand:
       - [train-departure, train-destination]
 
 A slot's entry is empty, a list of allowed values, or a mapping with `description` and `values`. Slots that never have
-the same value stand together under `different`, which may be left out. Slots are always in alphabetical order, as in
-the paper. What may be written into a slot is `state.py`'s concern.
+the same value are listed together under `different`, which is optional. So is `text_rules`, which says how texts are
+made uniform before they are read: `lowercase` unless a corpus needs others. Slots are always in alphabetical order, as
+in the paper. A schema is identified by its content (`Schema.id`). It does not say what a state is; see `state.py`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 import yaml
 
 from somdst.errors import SchemaError, did_you_mean
+
+TextRules = Literal["lowercase", "multiwoz", "everyday"]
+"""How text is made uniform before a model reads it; `model/text.py` has the rules."""
 
 
 class Slot(str):
@@ -73,14 +79,21 @@ def _restore_slot(domain: str, name: str, description: str, values: tuple[str, .
 class Schema(Mapping[str, Slot]):
     """All slots, alphabetically; a mapping from "domain-name" to `Slot`."""
 
-    def __init__(self, slots: Iterable[Slot], *, different: Iterable[Iterable[str]] = ()) -> None:
+    def __init__(
+        self,
+        slots: Iterable[Slot],
+        *,
+        different: Iterable[Iterable[str]] = (),
+        text_rules: TextRules | None = None,
+    ) -> None:
         self.slots: tuple[Slot, ...] = tuple(sorted(slots))
+        self.text_rules = text_rules
         self._by_name = {str(slot): slot for slot in self.slots}
         if not self.slots:
             raise SchemaError("A schema needs at least one slot: write one under `domains:`.")
         if len(self._by_name) < len(self.slots):
             twice = next(slot for i, slot in enumerate(self.slots) if slot in self.slots[:i])
-            raise SchemaError(f'The slot "{twice}" stands twice in the schema: remove one of the two.')
+            raise SchemaError(f'The slot "{twice}" is in the schema twice: remove one of the two.')
         self.domains: tuple[str, ...] = tuple(sorted({slot.domain for slot in self.slots}))
         self.index: dict[str, int] = {str(slot): j for j, slot in enumerate(self.slots)}
         self.different = tuple(pair for names in different for pair in self._pairs(names))
@@ -89,7 +102,8 @@ class Schema(Mapping[str, Slot]):
     def _pairs(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         together = sorted({str(self[name]) for name in names})
         if len(together) < 2:
-            raise SchemaError(f"Under `different` stand at least two slots together, not only {together}.")
+            only = f"only `{together[0]}`" if together else "none"
+            raise SchemaError(f"Each group under `different` needs at least two slots; this one has {only}.")
         return combinations(together, 2)
 
     def __getitem__(self, name: str) -> Slot:
@@ -107,11 +121,17 @@ class Schema(Mapping[str, Slot]):
     def __len__(self) -> int:
         return len(self.slots)
 
+    @cached_property
+    def id(self) -> str:
+        """A hash of the content: two schemas with the same id are the same."""
+        content = json.dumps(self.to_json(), sort_keys=True).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(content, digest_size=12).hexdigest()
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and self.to_json() == other.to_json()
+        return isinstance(other, Schema) and self.id == other.id
 
     def __hash__(self) -> int:
-        return hash(self.slots)
+        return hash(self.id)
 
     def __repr__(self) -> str:
         return f"Schema({len(self.slots)} slots over {', '.join(self.domains)})"
@@ -155,7 +175,9 @@ class Schema(Mapping[str, Slot]):
             for domain, names in data["domains"].items()
             for name, entry in _names(str(domain), names).items()
         )
-        return cls(slots, different=_read_different(data.get("different")))
+        return cls(
+            slots, different=_read_different(data.get("different")), text_rules=_read_rules(data.get("text_rules"))
+        )
 
     def to_json(self) -> dict[str, Any]:
         domains: dict[str, dict[str, Any]] = {domain: {} for domain in self.domains}
@@ -165,11 +187,12 @@ class Schema(Mapping[str, Slot]):
                 entry["values"] = list(slot.values)
             domains[slot.domain][slot.name] = entry
         different = {"different": [list(pair) for pair in self.different]} if self.different else {}
-        return {"domains": domains, **different}
+        rules = {"text_rules": self.text_rules} if self.text_rules else {}
+        return {"domains": domains, **different, **rules}
 
 
 _NOTHING = ("", "~", "null")
-"""What stands in YAML for nothing."""
+"""How YAML writes an empty value."""
 
 
 def _read_different(data: object) -> list[list[str]]:
@@ -178,6 +201,14 @@ def _read_different(data: object) -> list[list[str]]:
     if not isinstance(data, list) or not all(isinstance(names, list) for names in data):
         raise SchemaError("`different` is a list of lists of slots, such as `- [train-departure, train-destination]`.")
     return [[str(name) for name in names] for names in data]
+
+
+def _read_rules(data: object) -> TextRules | None:
+    if data is None or data in _NOTHING:
+        return None
+    if data not in get_args(TextRules):
+        raise SchemaError(f"`text_rules` is one of {', '.join(get_args(TextRules))}, not {data!r}.")
+    return cast(TextRules, data)
 
 
 def _names(domain: str, names: object) -> Mapping[Any, object]:

@@ -9,10 +9,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FORMAT_VERSION = 1
+from somdst.memory.schema import TextRules
+
+FORMAT_VERSION = 2
 
 Layout = Literal["paper", "compact"]
-Normalisation = Literal["multiwoz", "everyday", "lowercase"]
 
 
 class Design(BaseModel):
@@ -22,18 +23,23 @@ class Design(BaseModel):
 
     name: str = Field(default="somdst", description="Name of the model in logs and audit trails.")
     encoder: str = Field(default="minilm", description="Encoder to start from: a hub name, a folder, minilm or tiny.")
-    layout: Layout = Field(default="compact", description="How a turn becomes tokens: paper, or compact, half as long.")
+    layout: Layout = Field(
+        default="compact",
+        description="How the memory becomes tokens: compact (one token per slot, any schema) or paper (names as text).",
+    )
     operation_set: str = Field(
         default="4",
         coerce_numbers_to_str=True,
         description="Operations: 4, 2, 3-without-delete, 3-without-dontcare, 6.",
     )
-    normalisation: Normalisation = Field(default="multiwoz", description="Text rules: multiwoz, everyday or lowercase.")
+    normalisation: TextRules = Field(
+        default="lowercase", description="Text rules where the schema names none: lowercase, everyday or multiwoz."
+    )
     max_length: int = Field(
         default=352, ge=16, description="Longest input in word pieces; the oldest text is cut first."
     )
     max_value_length: int = Field(default=16, ge=2, description="Most word pieces of a value, its end included.")
-    history: int = Field(default=1, ge=0, description="Turns before the current one that are read.")
+    history: int = Field(default=1, ge=0, le=16, description="Turns before the current one that are read.")
     scaled_logits: bool = Field(
         default=True, description="Learned scales on copy and vocabulary logits, gate towards copying."
     )
@@ -46,6 +52,11 @@ class Design(BaseModel):
 
 
 class ModelConfig(Design):
+    @property
+    def fixed_schema(self) -> bool:
+        """Whether the model tracks only the slots it was trained with: the paper's layout, and models of format 1."""
+        return self.layout == "paper" or self.format_version < 2
+
     format_version: int = Field(default=FORMAT_VERSION, description="Version of the folder's layout.")
     temperature: float = Field(default=1.0, gt=0, description="Softens the probability of a change; fitted on dev.")
     pending_threshold: float = Field(

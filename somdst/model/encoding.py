@@ -3,18 +3,17 @@
     X_t = [CLS] D_{t-1} [SEP] D_t [SEP] B_{t-1}     (section 3.1)
     D = system ; user        B^j = [SLOT] domain name - value
 
-That is the `paper` layout. In the `compact` layout a slot is a single [SLOT] token, whose embedding the model sums with
-those of the slot's name (`Encoder.name_ids` lists them), followed by its value's pieces only where it is filled. That
-halves the input. Special tokens are inserted as ids, so a literal "[NULL]" that somebody typed stays text.
-Padding batches and running models are the concern of `predictor.py` and `learn/`.
+That is the `paper` layout. In the `compact` layout a slot is a single [SLOT] token, to whose embedding the model adds a
+vector made from the slot's own text (`SlotTable.texts`), followed by the pieces of its value if it is filled. That
+halves the input, and no slot is part of the weights. Special tokens are inserted as ids, so a literal "[NULL]" that
+somebody typed stays text. Does not pad batches or run models; see `predictor.py` and `learn/`.
 """
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
@@ -22,14 +21,24 @@ from tokenizers import Tokenizer
 
 from somdst.errors import InputError, ModelError
 from somdst.memory.dialogue import Turn
-from somdst.memory.schema import Schema
+from somdst.memory.schema import Schema, Slot, TextRules
 from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.config import ModelConfig
 from somdst.model.prediction import Evidence, TurnInput
 from somdst.model.text import normalise, source_span
 
 ROOM = 0.2
-"""Share of an input that is kept for the turns: before a memory takes it, its values are cut."""
+"""Share of an input that is kept for the turns: values in the memory are cut before the memory takes more."""
+SLOT_TEXT = 32
+"""Most word pieces of a slot's text. Longer descriptions are cut: twice as long costs twice the time to compile."""
+VALUES_SHOWN = 8
+"""Values of a closed list that are part of the slot's text: enough to tell what kind of list it is."""
+VALUE_TEXT = 24
+"""Most word pieces of a listed value's text."""
+TRAINED_SLOTS = 60
+"""Slots that fit beside the turns within a model's usual input."""
+POSITIONS = 512
+"""Positions of a BERT-style encoder: no input can be longer."""
 
 
 class Pieces(NamedTuple):
@@ -69,8 +78,24 @@ class Encoding:
         return len(self.ids)
 
 
+@dataclass(frozen=True, slots=True)
+class SlotTable:
+    """A schema as word pieces. Lists are in the schema's order."""
+
+    schema: Schema
+    rules: TextRules
+    names: list[list[int]]
+    """The pieces of "domain name"."""
+    heads: list[list[int]]
+    """What stands before a slot's value in the input."""
+    texts: list[list[int]]
+    """[CLS] domain name : description : values [SEP], what the model makes a slot's vector from."""
+    values: dict[int, list[list[int]]]
+    """For slots with a closed list: [CLS] value [SEP] for each of its values."""
+
+
 class Encoder:
-    """Encodes turns for one schema, tokenizer and configuration."""
+    """Encodes turns for one tokenizer and configuration. `schema` is used for inputs that name no other."""
 
     def __init__(self, tokenizer: Tokenizer, schema: Schema, config: ModelConfig) -> None:
         self.tokenizer, self.schema, self.config = tokenizer, schema, config
@@ -81,14 +106,12 @@ class Encoder:
         self.unk, self.pad = self._special("[UNK]", "<unk>"), self._special("[PAD]", "<pad>")
         # The first three unused rows of a BERT vocabulary.
         self.slot, self.null, self.eos = (self._special(f"[unused{i}]") for i in range(3))
-        self.pieces = lru_cache(maxsize=1 << 15)(self._pieces)
         # Not through the text rules, which drop the very signs that separate here.
-        self._semicolon, dash = self._raw_ids(";"), self._raw_ids("-")
-        self.name_ids: list[list[int]] = [self._raw_ids(f"{slot.domain} {slot.name}".lower()) for slot in schema.slots]
-        compact = config.layout == "compact"
-        self._heads = [[self.slot] if compact else [self.slot, *ids, *dash] for ids in self.name_ids]
-        self._null_value = [] if compact else [self.null]
-        self._order = list(range(len(schema)))
+        self._semicolon, self._dash, self._colon = (self._raw_ids(sign) for sign in (";", "-", ":"))
+        self.fixed_schema = config.fixed_schema
+        self._null_value = [self.null] if config.layout == "paper" else []
+        self._pieces = lru_cache(maxsize=1 << 15)(self._pieces_uncached)
+        self._table = lru_cache(maxsize=256)(self._table_uncached)
 
     def _special(self, *names: str) -> int:
         for name in names:
@@ -105,29 +128,77 @@ class Encoder:
     def vocabulary_size(self) -> int:
         return int(self.tokenizer.get_vocab_size())
 
-    def _pieces(self, text: str) -> Pieces:
-        clean = normalise(text, self.config.normalisation)
+    # Schemas
+
+    def table(self, schema: Schema | None = None) -> SlotTable:
+        """A schema as word pieces; of the encoder's own schema where none is given."""
+        return self._table(schema or self.schema)
+
+    def _table_uncached(self, schema: Schema) -> SlotTable:
+        names = [self._raw_ids(slot_words(slot, plain=self.config.format_version > 1)) for slot in schema.slots]
+        compact = self.config.layout == "compact"
+        return SlotTable(
+            schema=schema,
+            rules=self._rules(schema),
+            names=names,
+            heads=[[self.slot] if compact else [self.slot, *ids, *self._dash] for ids in names],
+            texts=[self.slot_text(slot, name) for slot, name in zip(schema.slots, names, strict=True)],
+            values={
+                j: [self.value_text(value) for value in slot.values]
+                for j, slot in enumerate(schema.slots)
+                if slot.values is not None
+            },
+        )
+
+    def _rules(self, schema: Schema) -> TextRules:
+        """The schema's text rules; a model with a fixed schema has its own, those it was trained with."""
+        own = self.config.normalisation
+        return own if self.fixed_schema else schema.text_rules or own
+
+    def slot_text(self, slot: Slot, name: Sequence[int] | None = None) -> list[int]:
+        """What describes a slot: its name, its description and, for a closed list, its first values."""
+        ids = list(name if name is not None else self._raw_ids(slot_words(slot)))
+        if slot.description:
+            ids += self._colon + self._raw_ids(slot.description.lower())
+        if slot.values is not None:
+            ids += self._colon + self._raw_ids(", ".join(slot.values[:VALUES_SHOWN]).lower())
+        return [self.cls, *ids[: SLOT_TEXT - 2], self.sep]
+
+    def value_text(self, value: str) -> list[int]:
+        return [self.cls, *self._raw_ids(value.lower())[: VALUE_TEXT - 2], self.sep]
+
+    # Turns
+
+    def pieces(self, text: str, rules: TextRules | None = None) -> Pieces:
+        """A text as word pieces, by these rules or by those of the encoder's own schema."""
+        return self._pieces(text, rules or self._rules(self.schema))
+
+    def _pieces_uncached(self, text: str, rules: TextRules) -> Pieces:
+        clean = normalise(text, rules)
         encoded = self.tokenizer.encode(clean, add_special_tokens=False)
         return Pieces(clean, encoded.ids, encoded.offsets)
 
     def encode(self, input: TurnInput, *, order: Sequence[int] | None = None) -> Encoding:
         """Encode one turn; `order` is the order of the slots, alphabetical where it is not given."""
+        table = self.table(input.schema)
+        order = order if order is not None else range(len(table.schema))
         turns = (*input.older, input.previous_turn) if input.previous_turn else ()
         history = turns[max(0, len(turns) - self.config.history) :]
-        state_ids, slot_offsets, value_regions = self._encode_state(input.state, order or self._order)
-        most = int((1 - ROOM) * self.config.max_length)
+        length = self._length(table)
+        state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order)
+        most = int((1 - ROOM) * length)
         if len(state_ids) > most and input.state:  # a person wrote more than a model ever would
-            heads = sum(map(len, self._heads)) + len(self._null_value) * len(self._heads)
+            heads = sum(map(len, table.heads)) + len(self._null_value) * len(table.heads)
             longest = max(1, (most - heads) // len(input.state))
-            state_ids, slot_offsets, value_regions = self._encode_state(input.state, order or self._order, longest)
-        room = self.config.max_length - 1 - len(state_ids)
+            state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, longest)
+        room = length - 1 - len(state_ids)
         if room < 8:
             raise InputError(
-                f"The state alone takes {len(state_ids)} word pieces, and the model reads {self.config.max_length} at "
-                "most, the turn included: shorten the values, or train with a larger max_length."
+                f"The {len(table.schema)} slots and their values take {len(state_ids)} pieces, and the model reads "
+                f"{length} with the turn: use fewer slots, or shorter values."
             )
-        current, current_regions = self._utterances([input.turn])
-        past, past_regions = self._utterances(history, last_turns_ago=1)
+        current, current_regions = self._utterances([input.turn], table.rules)
+        past, past_regions = self._utterances(history, table.rules, last_turns_ago=1)
         past = past or [self.sep]
         cut_current = max(0, len(current) - room)
         cut_past = max(0, len(past) - (room - (len(current) - cut_current)))
@@ -149,7 +220,15 @@ class Encoder:
             cut=_lost(past_regions, cut_past) + _lost(current_regions, cut_current),
         )
 
-    def _utterances(self, turns: Sequence[Turn], *, last_turns_ago: int = 0) -> tuple[list[int], list[Region]]:
+    def _length(self, table: SlotTable) -> int:
+        """The longest input for a schema. A schema with more slots than models are trained on gets more room, up to
+        the 512 positions that BERT-style encoders have."""
+        extra = max(0, len(table.schema) - TRAINED_SLOTS) if self.config.layout == "compact" else 0
+        return max(self.config.max_length, min(POSITIONS, self.config.max_length + extra))
+
+    def _utterances(
+        self, turns: Sequence[Turn], rules: TextRules, *, last_turns_ago: int = 0
+    ) -> tuple[list[int], list[Region]]:
         """system ; user [SEP], for every turn."""
         ids: list[int] = []
         regions: list[Region] = []
@@ -157,40 +236,42 @@ class Encoder:
             ago = len(turns) - number + last_turns_ago
             for name, text, end in (("system", turn.system, self._semicolon), ("user", turn.user, [self.sep])):
                 if text:
-                    pieces = self.pieces(text)
+                    pieces = self._pieces(text, rules)
                     regions.append(Region(name, len(ids), len(ids) + len(pieces.ids), text, pieces, turns_ago=ago))
                     ids += pieces.ids
                 ids += end
         return ids, regions
 
     def _encode_state(
-        self, state: State, order: Sequence[int], longest: int | None = None
+        self, state: State, table: SlotTable, order: Sequence[int], longest: int | None = None
     ) -> tuple[list[int], list[int], list[Region]]:
-        """The memory; of each value not more than `longest` pieces, where that is given."""
+        """The memory; at most `longest` pieces of each value, where that is given."""
         ids: list[int] = []
         offsets = [0] * len(order)
         regions: list[Region] = []
         for j in order:
             offsets[j] = len(ids)
-            ids += self._heads[j]
-            value = state.get(self.schema.slots[j])
+            ids += table.heads[j]
+            slot = table.schema.slots[j]
+            value = state.get(slot)
             if value is None:
                 ids += self._null_value
                 continue
-            text, value_ids, places = self.pieces(_spoken(value))
+            text, value_ids, places = self._pieces(_spoken(value), table.rules)
             pieces = Pieces(text, value_ids[:longest], places[:longest])
-            slot = self.schema.slots[j]
             regions.append(Region("slot", len(ids), len(ids) + len(pieces.ids), _spoken(value), pieces, slot=slot))
             ids += pieces.ids
         return ids, offsets, regions
 
-    def encode_value(self, value: Value | None) -> list[int]:
+    # Values
+
+    def encode_value(self, value: Value | None, rules: TextRules | None = None) -> list[int]:
         """What the generator has to say for a value: its pieces, then [EOS]. NULL is the token [NULL]."""
-        pieces = [self.null] if value is None else self.pieces(_spoken(value)).ids
+        pieces = [self.null] if value is None else self.pieces(_spoken(value), rules).ids
         return [*pieces[: self.config.max_value_length - 1], self.eos]
 
     def decode(self, ids: Sequence[int]) -> Value | None:
-        """The value that these ids say; None where they say nothing, or [NULL]."""
+        """The value of these ids; None if they are empty, or [NULL]."""
         words = [self._token(token) for token in self.until_end(ids) if token != self.unk]
         return _value(_join(" ".join(words).replace(" ##", "").removeprefix("##")))
 
@@ -212,7 +293,7 @@ class Encoder:
     ) -> tuple[Value | None, Evidence | None]:
         """The value, and where it was copied from: `positions[k]` is where the model looked at step k.
 
-        Where the ids stand word for word in one text, that text's own spelling is taken, so that "a-b" stays "a-b".
+        If the ids occur word for word in one text, that text's own spelling is used, so that "a-b" stays "a-b".
         """
         wanted = self.until_end(ids)
         value = self.decode(ids)
@@ -227,8 +308,8 @@ class Encoder:
         return value, _evidence(region, start, end)
 
     def _locate(self, encoding: Encoding, wanted: list[int], position: int) -> tuple[Region, int] | None:
-        """The region and the piece in it where `wanted` stands; the place the model looked at comes first."""
-        unknown = self.unk in wanted  # stands for any unknown word, so only the place that was looked at counts
+        """The region and the piece in it where `wanted` occurs; the place the model looked at comes first."""
+        unknown = self.unk in wanted  # could be any unknown word, so only the place that was looked at counts
         for region in sorted(encoding.regions, key=lambda region: not region.start <= position < region.end):
             if unknown and not region.start <= position < region.end:
                 return None
@@ -238,6 +319,16 @@ class Encoder:
             if starts:
                 return region, min(starts, key=lambda i: abs(i - looked_at))
         return None
+
+
+def mention(encoding: Encoding, value: str) -> Evidence | None:
+    """Where the current turn says a value in its own words, the user's first; None if it does not."""
+    pattern = re.compile(rf"(?<!\w){re.escape(value.lower())}(?!\w)")
+    now = [region for region in encoding.regions if region.slot is None and region.turns_ago == 0]
+    for region in sorted(now, key=lambda region: region.source != "user"):
+        if found := pattern.search(region.pieces.text):
+            return _evidence(region, *found.span())
+    return None
 
 
 def _evidence(region: Region, start: int, end: int) -> Evidence:
@@ -290,26 +381,17 @@ def _join(text: str) -> str:
     return text
 
 
-def shuffled_order(slots: int, *, rate: float, rng: random.Random) -> list[int] | None:
-    """With probability `rate` a random order of the slots, else None: the alphabetical one."""
-    if rng.random() >= rate:
-        return None
-    order = list(range(slots))
-    rng.shuffle(order)
-    return order
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[a-zA-Z])(?=[0-9])")
 
 
-def drop_words(
-    encoding: Encoding, *, rate: float, unk: int, rng: random.Random, spared: Collection[int] = ()
-) -> Encoding:
-    """Replace dialogue pieces (never the state, never special tokens) by [UNK] with probability `rate`.
+def slot_words(slot: Slot, *, plain: bool = True) -> str:
+    """A slot's domain and name as words; `plain` also takes "Restaurants_1-cityName" apart.
 
-    Pieces that are `spared` stay: a value that is to be written must be there to be read.
+    >>> slot_words(Slot.of("Restaurants_1", "cityName")), slot_words(Slot.of("hotel", "book day"))
+    ('restaurants city name', 'hotel book day')
     """
-    ids = list(encoding.ids)
-    for region in encoding.regions:
-        if region.slot is None:
-            for position in range(region.start, region.end):
-                if rng.random() < rate and ids[position] not in spared:
-                    ids[position] = unk
-    return replace(encoding, ids=ids)
+    if not plain:  # as models of format 1 were trained
+        return f"{slot.domain} {slot.name}".lower()
+    domain = re.sub(r"[_\s]*\d+$", "", slot.domain) or slot.domain
+    words = _CAMEL.sub(" ", f"{domain} {slot.name}".replace("_", " "))
+    return " ".join(words.lower().split())

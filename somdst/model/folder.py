@@ -2,7 +2,7 @@
 
     config.json  schema.json  tokenizer.json  values.json  metrics.json  README.md
     model.safetensors, encoder.json   to go on training
-    encoder.int8.onnx, decoder.int8.onnx, and the same with float32: to run
+    encoder.int8.onnx, decoder.int8.onnx, reader.int8.onnx, and the same with float32: to run
     embeddings.int8.bin               word embeddings, where weights and int8 graphs share them
 
 `default` is the model that ships with the package. Reading weights is the engines' concern.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module, resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,6 +61,11 @@ class ModelFolder:
             raise ModelError(f"The model {path} cannot be used: {error}") from error
         return cls(path, config, schema)
 
+    def upgraded(self) -> ModelFolder:
+        """The folder as one of the present format. A compact model of format 1 is one whose slots add no description,
+        so its weights can be used, and trained further, as they are."""
+        return replace(self, config=self.config.model_copy(update={"format_version": FORMAT_VERSION}))
+
     def encoder(self) -> Encoder:
         """The model's encoder of text."""
         file = self.file("tokenizer.json")
@@ -68,7 +73,7 @@ class ModelFolder:
             tokenizer = Tokenizer.from_file(str(file))
         except Exception as error:  # tokenizers raises plain Exception
             raise ModelError(
-                f"{file} is damaged: {' '.join(str(error).split())[:160]}. Fetch the model anew."
+                f"{file} is damaged: {' '.join(str(error).split())[:160]}. Fetch the model again."
             ) from error
         return Encoder(tokenizer, self.schema, self.config)
 
@@ -92,7 +97,7 @@ class ModelFolder:
                 )
             if name.endswith(".float32.onnx") and not any(graph.endswith(".float32.onnx") for graph in graphs):
                 return f"the model is there in int8 only, `somdst export {self.path}` writes float32 too."
-        return "the model's folder is incomplete, fetch or export the model anew."
+        return "the model's folder is incomplete, fetch or export the model again."
 
     def link_text(self, other: Path) -> None:
         """Links in another folder to all that turns text into numbers and back, so that graphs can be tried there."""
@@ -163,7 +168,7 @@ def _read_config(path: Path) -> ModelConfig:
             f"{path} is not a model's folder: it has no readable config.json ({error.strerror})."
         ) from error
     except ValueError as error:
-        raise ModelError(f"{file} is not valid JSON: {error}. Fetch the model anew.") from error
+        raise ModelError(f"{file} is not valid JSON: {error}. Fetch the model again.") from error
     version = data.get("format_version", 0) if isinstance(data, dict) else 0
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise ModelError(
@@ -174,8 +179,8 @@ def _read_config(path: Path) -> ModelConfig:
         OperationSet.named(config.operation_set)
         return config
     except StateError as error:
-        raise ModelError(f"{file}: operation_set: {error} Upgrade somdst, or fetch the model anew.") from error
+        raise ModelError(f"{file}: operation_set: {error} Upgrade somdst, or fetch the model again.") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise ModelError(f"{file}: {where}: {first['msg']}. Fetch the model anew.") from error
+        raise ModelError(f"{file}: {where}: {first['msg']}. Fetch the model again.") from error

@@ -26,6 +26,8 @@ class TurnInput:
     state: State
     older: tuple[Turn, ...] = ()
     """Turns before the previous one, oldest first; only a model with a longer history reads them."""
+    schema: Schema | None = None
+    """The slots to track; the predictor's own where it is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,11 @@ class Predictor(Protocol):
         """Predict each input. With `operations` (one mapping an input) those are taken instead of predicted ones
         and only the values are generated: this is what oracles and the every-slot regimes use."""
         ...
+
+
+def reads_schemas(predictor: Predictor) -> bool:
+    """Whether a predictor tracks any schema, or only the slots of its own."""
+    return not getattr(predictor, "fixed_schema", True)
 
 
 def apply_prediction(state: State, prediction: Prediction, *, operation_set: OperationSet) -> State:

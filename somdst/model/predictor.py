@@ -1,18 +1,21 @@
 """`ModelPredictor`: what every trained model does around its network, whichever engine runs it.
 
-Turns are encoded and padded into arrays, one batch for each of the engine's lanes; the encoder is run for all turns of
-a batch, then the generator once for all slots to update of all of them (and once more for those that `apart.py` tells
-apart), and the numbers become a `Prediction`.
-`runtime.py` runs the network on ONNX Runtime, `learn/predictor.py` on torch; both only implement `run_encoder` and
-`run_generator`.
+A schema is compiled once: the network makes a vector of each slot's text and of each listed value. Turns are encoded
+and padded into arrays, one batch for each of the engine's lanes. The encoder runs for all turns of a batch. Slots with
+a closed list get the listed value that scores best; the generator then writes all other slots to update of all turns at
+once, and a second time where slots that must differ got the same value (`values.py`). `runtime.py` runs the network on
+ONNX Runtime, `learn/torch_predictor.py` on torch; both only implement the abstract methods.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
+from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,9 +25,9 @@ from somdst.errors import InputError
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema
 from somdst.model.config import ModelConfig
-from somdst.model.encoding import Encoder, Encoding
+from somdst.model.encoding import Encoder, Encoding, mention
 from somdst.model.prediction import Prediction, SlotPrediction, TurnInput, soften
-from somdst.model.values import Lexicon, Written, clashes, covered, told_apart
+from somdst.model.values import Lexicon, Proposal, clashes, covered, resolve_duplicates
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -34,6 +37,17 @@ _T = TypeVar("_T")
 
 BATCH = 32
 """Turns in one run of the network; more are split, similar lengths together."""
+COMPILED = 256
+"""Schemas that stay compiled. One of 30 slots takes about 50 kB."""
+
+
+class Compiled(NamedTuple):
+    """A schema as the network reads it."""
+
+    slots: Floats | None  # [J, D]; None for a model with a fixed schema
+    values: Mapping[int, Floats]
+    """For slots with a closed list: the vectors of its values [values, D]."""
+    domains: Ints  # [J] each slot's domain, as its place in the schema's domains
 
 
 class Arrays(NamedTuple):
@@ -41,15 +55,18 @@ class Arrays(NamedTuple):
 
     ids: Ints  # [B, T]
     segments: Ints  # [B, T]
-    mask: Bools  # [B, T] True where a token stands
-    slots: Ints  # [B, J]
+    mask: Bools  # [B, T] True where there is a token
+    slots: Ints  # [B, J] position of each [SLOT]; 0 beyond a turn's own slots
+    slot_mask: Bools  # [B, J] True where there is a slot
+    slot_vectors: Floats | None = None  # [B, J, D] what is added to each [SLOT]; None for a fixed schema
 
 
 class EncoderRun(NamedTuple):
-    """What the encoder said; `context` is whatever the engine's generator needs of it."""
+    """The encoder's results; `context` is whatever the engine's generator needs of it."""
 
     operations: Floats  # logits [B, J, O]
-    domain: Floats  # logits [B, domains]
+    domain: Floats  # logits [B, J] for each slot's domain; [B, domains] with a fixed schema
+    queries: Floats | None  # [B, J, D] what listed values are scored against; None for a fixed schema
     context: Any
 
 
@@ -58,20 +75,45 @@ class GeneratorRun(NamedTuple):
 
     tokens: Ints  # [U, K]
     probability: Floats  # [U]
-    positions: Ints  # [U, K] where the copy attention looked most
+    positions: Ints  # [U, K] where the copy attention was strongest
 
 
-def pad(encodings: Sequence[Encoding], *, pad_id: int, multiple: int = 1) -> Arrays:
-    """One array a field, padded at the right to the longest, rounded up to a multiple."""
+def pad(
+    encodings: Sequence[Encoding], *, pad_id: int, multiple: int = 1, vectors: Sequence[Floats | None] = ()
+) -> Arrays:
+    """One array per field, padded at the right to the longest, rounded up to a multiple."""
     longest = max(map(len, encodings))
     shape = (len(encodings), -(-longest // multiple) * multiple)
     ids = np.full(shape, pad_id, dtype=np.int64)
     segments, mask = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=bool)
+    J = max(len(encoding.slots) for encoding in encodings)
+    slots, slot_mask = np.zeros((len(encodings), J), dtype=np.int64), np.zeros((len(encodings), J), dtype=bool)
     for row, encoding in enumerate(encodings):
         ids[row, : len(encoding)] = encoding.ids
         segments[row, : len(encoding)] = encoding.segments
         mask[row, : len(encoding)] = True
-    return Arrays(ids, segments, mask, np.array([encoding.slots for encoding in encodings], dtype=np.int64))
+        slots[row, : len(encoding.slots)] = encoding.slots
+        slot_mask[row, : len(encoding.slots)] = True
+    return Arrays(ids, segments, mask, slots, slot_mask, _stack(vectors, J))
+
+
+def _stack(vectors: Sequence[Floats | None], J: int) -> Floats | None:
+    given = [one for one in vectors if one is not None]
+    if not given:
+        return None
+    stacked = np.zeros((len(given), J, given[0].shape[1]), dtype=np.float32)
+    for row, one in enumerate(given):
+        stacked[row, : len(one)] = one
+    return stacked
+
+
+class _Turn(NamedTuple):
+    input: TurnInput
+    encoding: Encoding
+    schema: Schema
+    """The slots of the input."""
+    different: tuple[tuple[str, str], ...]
+    compiled: Compiled
 
 
 class ModelPredictor(ABC):
@@ -84,7 +126,9 @@ class ModelPredictor(ABC):
         self._model_id = model_id
         self._operation_set = OperationSet.named(self.config.operation_set)
         self._update = self._operation_set.index(Operation.UPDATE)
-        self._slot_names = [str(slot) for slot in self.schema.slots]
+        self._carryover = self._operation_set.index(Operation.CARRYOVER)
+        self._compiled: OrderedDict[str, Compiled] = OrderedDict()
+        self._compiling = Lock()
 
     @property
     def schema(self) -> Schema:
@@ -103,9 +147,24 @@ class ModelPredictor(ABC):
         return self._model_id
 
     @property
+    def fixed_schema(self) -> bool:
+        """Whether only the slots that the model was trained with can be tracked."""
+        return self.config.fixed_schema
+
+    @property
     def lanes(self) -> int:
-        """How many batches the engine runs side by side, each in a thread of its own."""
+        """How many batches the engine runs at the same time, each in a thread of its own."""
         return 1
+
+    @abstractmethod
+    def run_texts(self, texts: Sequence[Sequence[int]]) -> Floats:
+        """The mean of the encoder's last layer over each text [N, D]; each text alone, so that it depends on nothing
+        else."""
+
+    @abstractmethod
+    def project(self, pooled: Floats, names: Ints) -> tuple[Floats, Floats]:
+        """Slot vectors and value vectors [N, D] of texts, from their means [N, D] and the pieces of their names [N, P],
+        which are 0 beyond the end."""
 
     @abstractmethod
     def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
@@ -117,21 +176,74 @@ class ModelPredictor(ABC):
     ) -> GeneratorRun:
         """Write slot `slots[u]` of turn `owners[u]`; `mask` [U, T] says what may be copied, if not the whole input."""
 
+    # Schemas
+
+    def compile(self, schema: Schema | None = None) -> Compiled:
+        """A schema as the network reads it; the last few hundred stay in memory."""
+        schema = schema or self.schema
+        with self._compiling:
+            found = self._compiled.get(schema.id)
+            if found is None:
+                found = self._compile(schema)
+                self._compiled[schema.id] = found
+                while len(self._compiled) > COMPILED:
+                    self._compiled.popitem(last=False)
+            self._compiled.move_to_end(schema.id)
+            return found
+
+    def _compile(self, schema: Schema) -> Compiled:
+        domains = np.array([schema.domains.index(slot.domain) for slot in schema.slots])
+        if self.fixed_schema:
+            return Compiled(None, {}, domains)
+        table = self.encoder.table(schema)
+        listed = [(j, text) for j, texts in table.values.items() for text in texts]
+        unique = {tuple(text): None for text in [*table.texts, *(text for _, text in listed)]}
+        pooled = dict(zip(unique, self.run_texts(list(unique)), strict=True))
+        names = np.zeros((len(table.names), max(1, *map(len, table.names))), dtype=np.int64)
+        for j, ids in enumerate(table.names):
+            names[j, : len(ids)] = ids
+        slots, _ = self.project(np.stack([pooled[tuple(text)] for text in table.texts]), names)
+        values: dict[int, Floats] = {}
+        if listed:
+            empty = np.zeros((len(listed), 1), dtype=np.int64)
+            _, vectors = self.project(np.stack([pooled[tuple(text)] for _, text in listed]), empty)
+            owner = np.array([j for j, _ in listed])
+            values = {j: vectors[owner == j] for j in table.values}
+        return Compiled(slots, values, domains)
+
+    # Turns
+
     def predict(
         self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
     ) -> list[Prediction]:
-        encodings = [self.encoder.encode(input) for input in inputs]
+        turns = [self._prepare(input) for input in inputs]
 
         def run(chosen: list[int]) -> Iterable[tuple[int, Prediction]]:
             forced = [operations[i] for i in chosen] if operations is not None else None
-            turns = [(inputs[i], encodings[i]) for i in chosen]
-            found = self._predict_batch(turns, forced, alone=len(inputs) == 1)
+            found = self._predict_batch([turns[i] for i in chosen], forced, alone=len(inputs) == 1)
             return zip(chosen, found, strict=True)
 
         results: dict[int, Prediction] = {}
-        for pairs in self._map(run, _batches(encodings, lanes=self.lanes)):
+        for pairs in self._map(run, _batches([turn.encoding for turn in turns], lanes=self.lanes)):
             results.update(pairs)
         return [results[i] for i in range(len(inputs))]
+
+    def arrays(self, inputs: Sequence[TurnInput]) -> Arrays:
+        """What the encoder reads of these inputs."""
+        return self._pad([self._prepare(input) for input in inputs])
+
+    def _pad(self, turns: Sequence[_Turn]) -> Arrays:
+        vectors = [turn.compiled.slots for turn in turns]
+        return pad([turn.encoding for turn in turns], pad_id=self.encoder.pad, vectors=vectors)
+
+    def _prepare(self, input: TurnInput) -> _Turn:
+        schema = input.schema or self.schema
+        if self.fixed_schema and schema is not self.schema:
+            for slot in schema:
+                self.schema[slot]  # an error that names the slot it was not trained with
+            input = replace(input, schema=None)
+            return _Turn(input, self.encoder.encode(input), self.schema, schema.different, self.compile(self.schema))
+        return _Turn(input, self.encoder.encode(input), schema, schema.different, self.compile(schema))
 
     def _map(self, run: Callable[[list[int]], _T], batches: Sequence[list[int]]) -> Iterable[_T]:
         if self.lanes == 1 or len(batches) == 1:
@@ -143,98 +255,119 @@ class ModelPredictor(ABC):
         return ThreadPoolExecutor(self.lanes)
 
     def _predict_batch(
-        self,
-        turns: list[tuple[TurnInput, Encoding]],
-        forced: Sequence[Mapping[str, Operation]] | None,
-        *,
-        alone: bool,
+        self, turns: list[_Turn], forced: Sequence[Mapping[str, Operation]] | None, *, alone: bool
     ) -> list[Prediction]:
-        encodings = [encoding for _, encoding in turns]
-        arrays = pad(encodings, pad_id=self.encoder.pad)
+        arrays = self._pad(turns)
         run = self.run_encoder(arrays, alone=alone)
         P_opr = _softmax(run.operations)  # [B, J, O]
-        chosen = P_opr.argmax(-1) if forced is None else self._indices(forced)  # [B, J]
+        chosen = P_opr.argmax(-1) if forced is None else self._indices(forced, turns, P_opr.shape[1])  # [B, J]
+        chosen = np.where(arrays.slot_mask, chosen, self._carryover)
+        proposals = self._listed(turns, run, chosen)
         owners, slots = np.nonzero(chosen == self._update)
-        written: list[dict[str, Written]] = [{} for _ in turns]
-        if len(owners):
-            values = self.run_generator(arrays, run.context, owners, slots)
-            written = self._read(encodings, values, owners, slots)
+        listed = {(b, turns[b].schema.index[slot]) for b, found in enumerate(proposals) for slot in found}
+        rest = [u for u, pair in enumerate(zip(owners.tolist(), slots.tolist(), strict=True)) if pair not in listed]
+        if rest:
+            values = self.run_generator(arrays, run.context, owners[rest], slots[rest])
+            for found, more in zip(proposals, self._read(turns, values, owners[rest], slots[rest]), strict=True):
+                found.update(more)
             if self.config.tell_apart:
-                self._tell_apart(turns, arrays, run.context, written)
-        domains = run.domain.argmax(-1)
-        return [self._assemble(P_opr[b], chosen[b], written[b], int(domains[b])) for b in range(len(turns))]
+                self._resolve_duplicates(turns, arrays, run.context, proposals)
+        return [self._assemble(turn, P_opr[b], chosen[b], proposals[b], run.domain[b]) for b, turn in enumerate(turns)]
+
+    def _listed(self, turns: Sequence[_Turn], run: EncoderRun, chosen: Ints) -> list[dict[str, Proposal]]:
+        """For each turn the listed value that scores best, of the slots to update that have a closed list."""
+        proposals: list[dict[str, Proposal]] = [{} for _ in turns]
+        for b, turn in enumerate(turns):
+            for j, vectors in turn.compiled.values.items():
+                if chosen[b, j] == self._update and run.queries is not None:
+                    P = _softmax(vectors @ run.queries[b, j])  # [values]
+                    best = int(P.argmax())
+                    slot = turn.schema.slots[j]
+                    value = (slot.values or ())[best]
+                    evidence = mention(turn.encoding, value)
+                    proposals[b][str(slot)] = Proposal(value, evidence, float(P[best]))
+        return proposals
 
     def _read(
-        self, encodings: Sequence[Encoding], values: GeneratorRun, owners: Ints, slots: Ints
-    ) -> list[dict[str, Written]]:
+        self, turns: Sequence[_Turn], values: GeneratorRun, owners: Ints, slots: Ints
+    ) -> list[dict[str, Proposal]]:
         """What was generated for each turn, as text."""
-        written: list[dict[str, Written]] = [{} for _ in encodings]
-        for u, (owner, slot) in enumerate(zip(owners.tolist(), slots.tolist(), strict=True)):
-            name = self._slot_names[slot]
+        proposals: list[dict[str, Proposal]] = [{} for _ in turns]
+        for u, (owner, j) in enumerate(zip(owners.tolist(), slots.tolist(), strict=True)):
+            slot = turns[owner].schema.slots[j]
             pieces = self.encoder.until_end(values.tokens[u].tolist())
-            value, evidence = self.encoder.decode_copied(encodings[owner], pieces, values.positions[u].tolist())
-            value, certainty = self.lexicon.nearest(name, value), float(values.probability[u])
-            written[owner][name] = Written(value, evidence, certainty, tuple(pieces))
-        return written
+            value, evidence = self.encoder.decode_copied(turns[owner].encoding, pieces, values.positions[u].tolist())
+            if slot in self.schema and self.schema[slot].description == slot.description:
+                value = self.lexicon.nearest(slot, value)  # only for the slots whose values it has seen
+            proposals[owner][str(slot)] = Proposal(value, evidence, float(values.probability[u]), tuple(pieces))
+        return proposals
 
-    def _tell_apart(
-        self, turns: list[tuple[TurnInput, Encoding]], arrays: Arrays, context: Any, written: list[dict[str, Written]]
+    def _resolve_duplicates(
+        self, turns: Sequence[_Turn], arrays: Arrays, context: Any, proposals: list[dict[str, Proposal]]
     ) -> None:
-        """Write slots anew that are different and got the same value (`apart.py`)."""
+        """Generate again where slots that must differ got the same value."""
         found = [
             (b, pair)
-            for b, (input, _) in enumerate(turns)
-            for pair in clashes(written[b], input.state, self.schema.different)
+            for b, turn in enumerate(turns)
+            for pair in clashes(proposals[b], turn.input.state, turn.different)
         ]
-        again = sorted({(b, slot) for b, pair in found for slot in pair if slot in written[b]})
+        again = sorted({(b, slot) for b, pair in found for slot in pair if slot in proposals[b]})
         if not again:
             return
-        owners, slots = (np.array(part) for part in zip(*((b, self.schema.index[s]) for b, s in again), strict=True))
-        mask = np.stack([covered(arrays.ids[b], arrays.mask[b], written[b][slot].pieces) for b, slot in again])
+        owners, slots = (
+            np.array(part) for part in zip(*((b, turns[b].schema.index[slot]) for b, slot in again), strict=True)
+        )
+        mask = np.stack([covered(arrays.ids[b], arrays.mask[b], proposals[b][slot].pieces) for b, slot in again])
         values = self.run_generator(arrays, context, owners, slots, mask=mask)
-        anew = self._read([encoding for _, encoding in turns], values, owners, slots)
+        regenerated = self._read(turns, values, owners, slots)
         for b, pair in found * 2:  # of three slots two may get the same other value
-            if clashes(written[b], turns[b][0].state, [pair]):
-                written[b].update(told_apart(pair, written[b], anew[b]))
+            if clashes(proposals[b], turns[b].input.state, [pair]):
+                proposals[b].update(resolve_duplicates(pair, proposals[b], regenerated[b]))
 
-    def _indices(self, forced: Sequence[Mapping[str, Operation]]) -> Ints:
-        carryover = self._operation_set.index(Operation.CARRYOVER)
-        chosen = np.full((len(forced), len(self._slot_names)), carryover, dtype=np.int64)
-        for row, operations in enumerate(forced):
+    def _indices(self, forced: Sequence[Mapping[str, Operation]], turns: Sequence[_Turn], J: int) -> Ints:
+        chosen = np.full((len(forced), J), self._carryover, dtype=np.int64)
+        for row, (operations, turn) in enumerate(zip(forced, turns, strict=True)):
             for slot, operation in operations.items():
                 if operation not in self._operation_set.operations:
                     raise InputError(
                         f'The model has no operation "{operation}" (for "{slot}"); it has '
                         f"{', '.join(self._operation_set.operations)}."
                     )
-                chosen[row, self.schema.index[self.schema[slot]]] = self._operation_set.index(operation)
+                chosen[row, turn.schema.index[turn.schema[slot]]] = self._operation_set.index(operation)
         return chosen
 
     def _assemble(
         self,
+        turn: _Turn,
         P_opr: Floats,  # [J, O]
         chosen: Ints,  # [J]
-        written: Mapping[str, Written],
-        domain: int,
+        proposals: Mapping[str, Proposal],
+        domain: Floats,  # [J], or [domains] with a fixed schema
     ) -> Prediction:
         probabilities = P_opr[np.arange(len(chosen)), chosen].tolist()
         slots: dict[str, SlotPrediction] = {}
         carryover: dict[str, float] = {}
-        for j, index in enumerate(chosen.tolist()):
-            name, operation = self._slot_names[j], self._operation_set.operations[index]
+        for j, slot in enumerate(turn.schema.slots):
+            name, operation = str(slot), self._operation_set.operations[int(chosen[j])]
             if operation is Operation.CARRYOVER:
                 carryover[name] = probabilities[j]
-            elif name not in written:
+            elif name not in proposals:
                 slots[name] = SlotPrediction(operation, soften(probabilities[j], self.config.temperature))
             else:
-                value, evidence, certainty, _ = written[name]
+                value, evidence, certainty, _ = proposals[name]
                 probability = soften(probabilities[j] * certainty, self.config.temperature)
                 slots[name] = SlotPrediction(operation, probability, value, evidence)
-        return Prediction(slots, carryover, self.schema.domains[domain])
+        return Prediction(slots, carryover, self._domain(turn, domain))
+
+    def _domain(self, turn: _Turn, logits: Floats) -> str:
+        if not self.fixed_schema:  # a domain's logit is the mean of its slots'
+            owner = turn.compiled.domains
+            logits = (np.bincount(owner, logits[: len(owner)]) / np.bincount(owner)).astype(np.float32)
+        return turn.schema.domains[int(logits.argmax())]
 
 
 def _batches(encodings: Sequence[Encoding], *, lanes: int) -> list[list[int]]:
-    """Turns by number, similar lengths together, dealt out so that all lanes have the same to do."""
+    """Turns by number, similar lengths together, dealt out so that all lanes have the same amount of work."""
     by_length = sorted(range(len(encodings)), key=lambda i: len(encodings[i]))
     groups = [by_length[start : start + lanes * BATCH] for start in range(0, len(by_length), lanes * BATCH)]
     return [group[lane::lanes] for group in groups for lane in range(min(lanes, len(group)))]

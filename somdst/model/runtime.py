@@ -1,9 +1,10 @@
 """`Runtime`: a trained model as a `Predictor`, on ONNX Runtime, tokenizers and numpy alone.
 
 A turn that comes alone is encoded with all threads; the turns of a batch are dealt out to the threads, which is faster
-(docs/experiments.md). One loop of the decoder then writes all slots to update of a thread's turns, ended as soon as
-every slot has said [EOS]; a second one only where slots clash (`apart.py`), none where nothing is updated. Making the
-files is `learn/export.py`'s concern.
+(docs/experiments.md). One loop of the decoder then writes all slots to update of a thread's turns and ends as soon as
+every slot has said [EOS]; a second one runs only if slots that must differ clash, none if nothing is updated. A schema
+is compiled by the same encoder graph, text by text, and a small third graph. Does not make the files; see
+`learn/exporting.py`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from somdst.errors import InputError, ModelError
 from somdst.memory.operations import Operation
 from somdst.model.folder import ModelFolder
 from somdst.model.prediction import Prediction, TurnInput
-from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints, ModelPredictor
+from somdst.model.predictor import Arrays, Bools, EncoderRun, Floats, GeneratorRun, Ints, ModelPredictor
 
-INPUTS = {"ids", "segments", "slots"}
+INPUTS = {"ids", "segments", "slots", "slot_vectors"}
 """What an encoder's graph may read; `learn/graphs.py` writes it."""
 
 
@@ -39,6 +40,7 @@ class Runtime(ModelPredictor):
         self._decoder = _open(folder, f"decoder.{precision}.onnx", 1)
         self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments
         self._check_graphs()
+        self._reader = None if self.fixed_schema else _open(folder, f"reader.{precision}.onnx", 1)
 
     @classmethod
     def from_folder(cls, folder: ModelFolder, *, precision: str, threads: int | None) -> Runtime:
@@ -51,18 +53,18 @@ class Runtime(ModelPredictor):
         return cls(ModelFolder.open(path_or_name), precision=precision, threads=threads)
 
     def _check_graphs(self) -> None:
-        """Refuse graphs that read something else, and, as a graph is made for a number of slots, another schema."""
+        """Refuse graphs that read something else and, if they are made for a number of slots, another schema."""
         shapes = {entry.name: entry.shape for entry in self._encoder.get_inputs()}
         if "slots" not in shapes or not shapes.keys() <= INPUTS:
             raise ModelError(
                 f"{self.folder.path}: the encoder's graph reads {', '.join(shapes)}, which this version of somdst does "
-                "not give it: export the model anew."
+                "not give it: export the model again."
             )
         known = shapes["slots"][1]
         if isinstance(known, int) and known != len(self.schema):
             raise ModelError(
                 f"{self.folder.path}: the graphs are for {known} slots, and schema.json has {len(self.schema)}: "
-                "fetch or export the model anew."
+                "fetch or export the model again."
             )
 
     @cached_property
@@ -81,6 +83,31 @@ class Runtime(ModelPredictor):
             _ = self._side_by_side  # opened here, and not by each lane for itself
         return super().predict(inputs, operations=operations)
 
+    def run_texts(self, texts: Sequence[Sequence[int]]) -> Floats:
+        pooled = []
+        for text in texts:
+            ids = np.array([text], dtype=np.int64)
+            fed = {
+                "ids": ids,
+                "segments": np.zeros_like(ids),
+                "slots": np.zeros((1, 1), dtype=np.int64),  # one slot, whose vector adds nothing
+                "slot_vectors": np.zeros((1, 1, self.width), dtype=np.float32),
+            }
+            (tokens,) = self._encoder.run(["tokens"], {name: fed[name] for name in self._inputs})
+            pooled.append(tokens[0].mean(0))
+        return np.stack(pooled)
+
+    @cached_property
+    def width(self) -> int:
+        """D, the width of the network."""
+        shape = next(entry.shape for entry in self._encoder.get_inputs() if entry.name == "slot_vectors")
+        return int(shape[2])
+
+    def project(self, pooled: Floats, names: Ints) -> tuple[Floats, Floats]:
+        assert self._reader is not None
+        slots, values = self._reader.run(["slots", "values"], {"pooled": pooled, "names": names})
+        return slots, values
+
     def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
         """Turn by turn, each without its padding.
 
@@ -88,18 +115,31 @@ class Runtime(ModelPredictor):
         cannot depend on its neighbours.
         """
         session = self._encoder if alone else self._side_by_side
-        lengths = arrays.mask.sum(1).tolist()
-        whole = {"ids": arrays.ids, "segments": arrays.segments, "slots": arrays.slots}
-        turns = [
-            {name: whole[name][i : i + 1, : None if name == "slots" else n] for name in self._inputs}
-            for i, n in enumerate(lengths)
-        ]
-        runs = [session.run(None, turn) for turn in turns]
-        operations, domain, pooled, slot_vectors = (np.concatenate(part) for part in list(zip(*runs, strict=True))[:4])
-        tokens = np.zeros((*arrays.ids.shape, pooled.shape[-1]), dtype=np.float32)
-        for i, (n, run) in enumerate(zip(lengths, runs, strict=True)):
-            tokens[i, :n] = run[4]
-        return EncoderRun(operations, domain, (pooled, slot_vectors, tokens))
+        lengths, counts = arrays.mask.sum(1).tolist(), arrays.slot_mask.sum(1).tolist()
+        runs = [session.run(None, self._one(arrays, i)) for i in range(len(lengths))]
+        width, J = runs[0][2].shape[-1], arrays.slots.shape[1]
+        tokens = np.zeros((*arrays.ids.shape, width), dtype=np.float32)
+        operations = np.zeros((len(runs), J, runs[0][0].shape[-1]), dtype=np.float32)
+        slot_vectors, queries = (np.zeros((len(runs), J, width), dtype=np.float32) for _ in range(2))
+        domain = np.zeros((len(runs), J if not self.fixed_schema else runs[0][1].shape[-1]), dtype=np.float32)
+        for i, (n, j, run) in enumerate(zip(lengths, counts, runs, strict=True)):
+            operations[i, :j], slot_vectors[i, :j], tokens[i, :n] = run[0][0], run[3][0], run[4][0]
+            if self.fixed_schema:
+                domain[i] = run[1][0]
+            else:
+                domain[i, :j], queries[i, :j] = run[1][0], run[5][0]
+        pooled = np.concatenate([run[2] for run in runs])
+        context = (pooled, slot_vectors, tokens)
+        return EncoderRun(operations, domain, None if self.fixed_schema else queries, context)
+
+    def _one(self, arrays: Arrays, i: int) -> dict[str, Any]:
+        """What the encoder's graph reads of one turn."""
+        n, j = int(arrays.mask[i].sum()), int(arrays.slot_mask[i].sum())
+        fed: dict[str, Any] = {"ids": arrays.ids[i : i + 1, :n], "segments": arrays.segments[i : i + 1, :n]}
+        fed["slots"] = arrays.slots[i : i + 1, :j]
+        if arrays.slot_vectors is not None:
+            fed["slot_vectors"] = arrays.slot_vectors[i : i + 1, :j]
+        return {name: fed[name] for name in self._inputs}
 
     def run_generator(
         self, arrays: Arrays, context: Any, owners: Ints, slots: Ints, *, mask: Bools | None = None
@@ -138,7 +178,7 @@ def _open(folder: ModelFolder, name: str, threads: int) -> onnxruntime.Inference
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises a dozen kinds, all of them about the file
         why = " ".join(str(error).split())[:160]
-        raise ModelError(f"{file} cannot be opened ({why}): fetch or export the model anew.") from error
+        raise ModelError(f"{file} cannot be opened ({why}): fetch or export the model again.") from error
 
 
 def cores() -> int:

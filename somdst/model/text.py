@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from somdst.errors import InputError
+from somdst.memory.schema import TextRules
 from somdst.model import everyday
-from somdst.model.config import Normalisation
 from somdst.model.everyday import Rule
 
 CONTRACTIONS = {
@@ -69,7 +69,7 @@ _MULTIWOZ_CHARACTERS: dict[int, str | None] = (
     | {ord(old): new for old, new in {"‘": "'", "’": "'", ";": ",", "/": " and "}.items()}
     | {ord(old): None for old in '"“”<>@()'}
 )
-_CHARACTERS: dict[Normalisation, dict[int, str | None]] = {
+_CHARACTERS: dict[TextRules, dict[int, str | None]] = {
     "lowercase": _SURROGATES,
     "multiwoz": _MULTIWOZ_CHARACTERS,
     "everyday": {old: new for old, new in _MULTIWOZ_CHARACTERS.items() if old != ord("/")},  # "w/" is a word there
@@ -87,14 +87,14 @@ _MULTIWOZ_RULES = (
     Rule(re.compile(r"good(?<!\Sgood)\s+bye(?!\S)"), lambda _: "goodbye"),
     Rule(re.compile(r"[0-9](?<!\S.)[0-9]*(?:\s+[0-9]+)+(?!\S)"), lambda match: "".join(match[0].split())),
 )
-_RULES: dict[Normalisation, tuple[Rule, ...]] = {
+_RULES: dict[TextRules, tuple[Rule, ...]] = {
     "lowercase": (),
     "multiwoz": _MULTIWOZ_RULES,
     "everyday": (*everyday.RULES, *_MULTIWOZ_RULES),
 }
 
 
-def normalise(text: str, kind: Normalisation) -> str:
+def normalise(text: str, kind: TextRules) -> str:
     """The text as a model reads it.
 
     >>> normalise("I'd like 2 cheaper B&B's; it's for Sunday, 10.30!", "multiwoz")
@@ -129,7 +129,7 @@ def source_span(raw: str, normalised: str, start: int, end: int) -> tuple[int, i
     return 0, len(raw)
 
 
-def _rules(kind: Normalisation) -> tuple[Rule, ...]:
+def _rules(kind: TextRules) -> tuple[Rule, ...]:
     try:
         return _RULES[kind]
     except KeyError:
@@ -164,7 +164,7 @@ class _Aligned(NamedTuple):
         return _Aligned("".join(pieces) + self.text[done:], spans + self.spans[done:])
 
 
-def _align(raw: str, kind: Normalisation) -> _Aligned:
+def _align(raw: str, kind: TextRules) -> _Aligned:
     """`normalise` again, slower, keeping track of where each character came from; a test holds that they agree."""
     characters = [character.lower().translate(_CHARACTERS[kind]) for character in raw]
     aligned = _Aligned("".join(characters), [(i, i + 1) for i, new in enumerate(characters) for _ in new])

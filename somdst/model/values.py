@@ -1,14 +1,22 @@
-"""The values that a model has seen written in training, and the nearest of them to a value that it generated.
+"""All rules on values, in one place: known values, closed lists, slots that must differ.
 
-A generator that spells piece by piece makes slips, and people do too: "cambrige artworks", "caf uno". A generated value
-that is nearly one of a slot's known values becomes that value; anything else stays as it was generated, so the
-vocabulary remains open. Values with digits are never touched: 17:45 is not a slip of 17:15.
+1. **Known values.** A generator that spells piece by piece makes slips, and people do too: "cambrige artworks". A
+   generated value that is nearly one of the values that a slot had in training becomes that value. Anything else
+   stays as it was generated, so the vocabulary remains open. Values with digits are never touched: 17:45 is not a
+   slip of 17:15.
+2. **Closed lists.** A slot with a closed list takes only a value of the list: `nearest` finds the one that is meant.
+3. **Slots that must differ.** A taxi does not leave from where it goes. A generator that writes each slot by itself
+   takes the one place it has read for both. Then one of the two yields: it is generated again with the words of that
+   value covered, or stays empty where no other value is likely.
+
+The lists and the slots that differ come from the tracker's schema. What a person may write, and what is held back, is
+decided in `tracking/`.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -17,6 +25,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from rapidfuzz import fuzz, process
 
 from somdst.errors import ModelError
 from somdst.memory.dialogue import Dialogue
@@ -27,8 +36,11 @@ from somdst.model.prediction import Evidence
 FILE = "values.json"
 
 
+# Known values
+
+
 class Lexicon:
-    """Known values by slot. `cutoff` says how near is near: 1 is the same, 0 switches the lexicon off."""
+    """Known values by slot. `cutoff` says how similar is near: 1 is the same, 0 switches the lexicon off."""
 
     def __init__(self, values: Mapping[str, Iterable[str]], *, cutoff: float) -> None:
         self.values = {slot: tuple(sorted(known)) for slot, known in values.items()}
@@ -38,7 +50,7 @@ class Lexicon:
 
     @classmethod
     def collect(cls, dialogues: Iterable[Dialogue], schema: Schema, *, cutoff: float, least: int = 3) -> Lexicon:
-        """The values that were written at least so many times."""
+        """The values that were written at least `least` times: once or twice may be a slip of an annotator."""
         written: dict[str, Counter[str]] = {str(slot): Counter() for slot in schema}
         for dialogue in dialogues:
             before = State()
@@ -52,13 +64,13 @@ class Lexicon:
 
     @classmethod
     def load(cls, folder: Path, *, cutoff: float) -> Lexicon:
-        """The lexicon of a model's folder; an empty one where it has none."""
+        """The lexicon of a model's folder; an empty one if it has none."""
         path = folder / FILE
         try:
             data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
             return cls({str(slot): [str(value) for value in values] for slot, values in data.items()}, cutoff=cutoff)
         except (OSError, ValueError, AttributeError, TypeError) as error:
-            raise ModelError(f"{path} is damaged ({error}): fetch the model anew.") from error
+            raise ModelError(f"{path} is damaged ({error}): fetch the model again.") from error
 
     def to_json(self) -> dict[str, list[str]]:
         return {slot: list(values) for slot, values in sorted(self.values.items())}
@@ -75,20 +87,65 @@ class Lexicon:
     def _search_uncached(self, slot: str, value: str) -> str:
         if any(character.isdigit() for character in value):
             return value
-        near = difflib.get_close_matches(value, self.values.get(slot, ()), n=1, cutoff=self.cutoff)
-        return near[0] if near else value
+        return most_similar(value, self.values.get(slot, ()), cutoff=self.cutoff) or value
 
 
-# Slots that never have the same value
+def most_similar(text: str, known: Iterable[str], *, cutoff: float) -> str | None:
+    """The known text with the most letters in common, in order; None if none reaches the cutoff (0 to 1)."""
+    found = process.extractOne(text, list(known), scorer=fuzz.ratio, score_cutoff=100 * cutoff)
+    return found[0] if found else None
+
+
+# Closed lists
+
+NEAR: Final = 0.82
+"""How similar a word must be to a listed value. Lower accepts more slips, and mistakes one value for another: "center"
+is near enough to "centre" (0.83), "north" is not to "south" (0.6)."""
+
+
+def nearest(value: str, allowed: tuple[str, ...]) -> str | None:
+    """The value of a closed list that a text means, if it means one.
+
+    >>> nearest("city Center", ("north", "centre")), nearest("4 stars", ("3", "4")), nearest("moon", ("north",))
+    ('centre', '4', None)
+    """
+    spoken = value.casefold().strip()
+    known = {item.casefold(): item for item in allowed}
+    if spoken in known:
+        return known[spoken]
+    joined = [item for item in known if _joined(item) == _joined(spoken)]  # north east, north-east
+    if len(joined) == 1:
+        return known[joined[0]]
+    alike = [item for item in known if _digits(item) == _digits(spoken)]  # 2:00 is near 12:00, and something else
+    inside = [item for item in alike if _has_words(spoken, item)]
+    if len(inside) == 1:
+        return known[inside[0]]
+    near = {most_similar(word, alike, cutoff=NEAR) for word in [spoken, *spoken.split()]} - {None}
+    return known[str(near.pop())] if len(near) == 1 else None
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", text)
+
+
+def _digits(text: str) -> list[str]:
+    return re.findall(r"\d+", text)
+
+
+def _has_words(text: str, words: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
+
+
+# Slots that must differ
 
 MEMORY: Final = 0.9
-"""How sure we are of a value that stands in the memory already."""
+"""How sure we are of a value that is in the memory already. Higher makes new values yield more often."""
 LEAST: Final = 0.1
-"""A value less probable than this is a guess: rather none is written."""
+"""A value less probable than this is a guess: the slot stays empty instead. Lower writes more, and more of it wrong."""
 
 
-class Written(NamedTuple):
-    """A value that was generated for a slot."""
+class Proposal(NamedTuple):
+    """A value for a slot to update."""
 
     value: Value | None
     evidence: Evidence | None
@@ -98,52 +155,53 @@ class Written(NamedTuple):
 
 
 def clashes(
-    written: Mapping[str, Written], state: Mapping[str, Value], different: Iterable[tuple[str, str]]
+    proposals: Mapping[str, Proposal], state: Mapping[str, Value], different: Iterable[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """Pairs of different slots that would have the same value, at least one of them through what is written now."""
+    """Pairs of slots that must differ and would have the same value, at least one of them through a proposal."""
 
     def after(slot: str) -> Value | None:
-        return written[slot].value if slot in written else state.get(slot)
+        return proposals[slot].value if slot in proposals else state.get(slot)
 
     return [
         (one, other)
         for one, other in different
-        if (one in written or other in written) and isinstance(after(one), str) and after(one) == after(other)
+        if (one in proposals or other in proposals) and isinstance(after(one), str) and after(one) == after(other)
     ]
 
 
-def told_apart(
-    pair: tuple[str, str], written: Mapping[str, Written], anew: Mapping[str, Written]
-) -> dict[str, Written]:
-    """What to write instead into the slot of a pair that gives way; empty where that is the memory's.
+def resolve_duplicates(
+    pair: tuple[str, str], proposals: Mapping[str, Proposal], regenerated: Mapping[str, Proposal]
+) -> dict[str, Proposal]:
+    """What to write instead into the slot of a pair that yields; empty where that is the memory's.
 
-    `anew` is what each written slot gets with the common value covered. With p the probability of the common value and
-    p' that of the other one, a slot would have said the other one with (1 - p) p', so it gives way where the odds of
-    the slot beside it, times p', are larger than the other way round.
+    `regenerated` is what each proposed slot gets with the common value covered. With p the probability of the common
+    value and p' that of the other one, a slot would have said the other one with (1 - p) p', so it yields where the
+    odds of the slot beside it, times p', are larger than the other way round.
 
-    >>> here, there = Written("station", None, 0.9), Written("museum", None, 0.5)
-    >>> told_apart(("from", "to"), {"from": here, "to": here._replace(probability=0.6)}, {"from": there, "to": there})
-    {'to': Written(value='museum', evidence=None, probability=0.5, pieces=())}
+    >>> here, there = Proposal("station", None, 0.9), Proposal("museum", None, 0.5)
+    >>> both = {"from": here, "to": here._replace(probability=0.6)}
+    >>> resolve_duplicates(("from", "to"), both, {"from": there, "to": there})
+    {'to': Proposal(value='museum', evidence=None, probability=0.5, pieces=())}
     """
-    ways: list[tuple[float, str]] = []
+    odds: list[tuple[float, str]] = []
     for slot, other in (pair, pair[::-1]):
-        sure = written[other].probability if other in written else MEMORY
-        likely = _another(slot, written, anew).probability if slot in written else 1.0
-        ways.append((sure / (1 - sure + 1e-6) * likely, slot))
-    gives_way = max(ways)[1]
-    return {gives_way: _another(gives_way, written, anew)} if gives_way in written else {}
+        sure = proposals[other].probability if other in proposals else MEMORY
+        likely = _another(slot, proposals, regenerated).probability if slot in proposals else 1.0
+        odds.append((sure / (1 - sure + 1e-6) * likely, slot))
+    yields = max(odds)[1]
+    return {yields: _another(yields, proposals, regenerated)} if yields in proposals else {}
 
 
-def _another(slot: str, written: Mapping[str, Written], anew: Mapping[str, Written]) -> Written:
+def _another(slot: str, proposals: Mapping[str, Proposal], regenerated: Mapping[str, Proposal]) -> Proposal:
     """The value beside the common one, or none with the least probability."""
-    found = anew[slot]
-    if not found.value or found.value == written[slot].value or found.probability < LEAST:
-        return Written(None, None, LEAST)
+    found = regenerated[slot]
+    if not found.value or found.value == proposals[slot].value or found.probability < LEAST:
+        return Proposal(None, None, LEAST)
     return found
 
 
 def covered(ids: NDArray[np.int64], mask: NDArray[np.bool_], words: Sequence[int]) -> NDArray[np.bool_]:
-    """What is left to read of an input [T] where every occurrence of some word pieces is covered.
+    """What is left to read of an input [T] when every occurrence of some word pieces is covered.
 
     >>> covered(np.array([7, 8, 9, 7, 8]), np.array([True] * 5), [7, 8]).tolist()
     [False, False, True, False, False]

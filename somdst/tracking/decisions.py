@@ -9,8 +9,6 @@ Three rules stand between a model and the memory, in this order:
 
 from __future__ import annotations
 
-import difflib
-import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,10 +16,8 @@ from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import DONTCARE
 from somdst.model.prediction import Prediction, apply_prediction
+from somdst.model.values import nearest
 from somdst.tracking.records import Change, Pending, Refused, Snapshot
-
-NEAR = 0.82
-"""How alike a value must be to one of a closed list: "center" is near enough to "centre", "north" to "south" is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,28 +80,6 @@ def question(change: Change, slot: Slot) -> str:
     return f"Did you mean {change.after} for the {words}?"
 
 
-def nearest(value: str, allowed: tuple[str, ...]) -> str | None:
-    """The value of a closed list that is meant by some text, if one is.
-
-    >>> nearest("city Center", ("north", "centre")), nearest("4 stars", ("3", "4")), nearest("moon", ("north",))
-    ('centre', '4', None)
-    """
-    spoken = value.casefold().strip()
-    known = {item.casefold(): item for item in allowed}
-    if spoken in known:
-        return known[spoken]
-    joined = [item for item in known if _joined(item) == _joined(spoken)]  # north east, north-east
-    if len(joined) == 1:
-        return known[joined[0]]
-    alike = [item for item in known if _digits(item) == _digits(spoken)]  # 2:00 is near 12:00, and something else
-    inside = [item for item in alike if _has_words(spoken, item)]
-    if len(inside) == 1:
-        return known[inside[0]]
-    words = [spoken, *spoken.split()]
-    near = {match for word in words for match in difflib.get_close_matches(word, alike, n=1, cutoff=NEAR)}
-    return known[near.pop()] if len(near) == 1 else None
-
-
 def _asked(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> list[Change]:
     """What the prediction says of the slots, in the schema's order; an update without a value says nothing."""
     before = snapshot.state
@@ -135,18 +109,6 @@ def _new_evidence(change: Change) -> bool:
     return (
         change.operation is Operation.UPDATE and change.evidence is not None and change.evidence.is_of("user", "system")
     )
-
-
-def _joined(text: str) -> str:
-    return re.sub(r"[\s_-]+", "", text)
-
-
-def _digits(text: str) -> list[str]:
-    return re.findall(r"\d+", text)
-
-
-def _has_words(text: str, words: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
 
 
 def _spoken(value: object) -> str:

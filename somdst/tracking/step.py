@@ -14,8 +14,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from somdst.memory.dialogue import Turn
+from somdst.memory.schema import Schema
 from somdst.memory.state import State
-from somdst.model.prediction import Prediction, Predictor, TurnInput
+from somdst.model.prediction import Prediction, Predictor, TurnInput, reads_schemas
 from somdst.tracking.decisions import Rules, decide
 from somdst.tracking.log import Result, leaving
 from somdst.tracking.records import Entry, Snapshot, now
@@ -24,26 +25,29 @@ Step = tuple[Snapshot, Turn]
 """A memory, and the turn that comes next."""
 
 
-def step(predictor: Predictor, steps: Sequence[Step], rules: Rules, *, time: datetime | None = None) -> list[Result]:
-    """What turns do to as many memories, in one run of the predictor."""
+def step(
+    predictor: Predictor, steps: Sequence[Step], rules: Rules | Sequence[Rules], *, time: datetime | None = None
+) -> list[Result]:
+    """What turns do to as many memories, in one run of the predictor. `rules` are those of all, or one for each."""
     if not steps:
         return []
-    predictions = predictor.predict([turn_input(predictor, snapshot, turn) for snapshot, turn in steps])
+    each = [rules] * len(steps) if isinstance(rules, Rules) else rules
+    inputs = [turn_input(predictor, *one, own.schema) for one, own in zip(steps, each, strict=True)]
     time = time or now()
     return [
-        Result.of(snapshot, _entry(snapshot, turn, prediction, rules, model=predictor.model_id, time=time), prediction)
-        for (snapshot, turn), prediction in zip(steps, predictions, strict=True)
+        Result.of(snapshot, _entry(snapshot, turn, prediction, own, model=predictor.model_id, time=time), prediction)
+        for (snapshot, turn), own, prediction in zip(steps, each, predictor.predict(inputs), strict=True)
     ]
 
 
-def turn_input(predictor: Predictor, snapshot: Snapshot, turn: Turn) -> TurnInput:
+def turn_input(predictor: Predictor, snapshot: Snapshot, turn: Turn, schema: Schema | None = None) -> TurnInput:
     """What a predictor reads of a memory: the last turns, and the slots that it knows. It never sees a label."""
-    state, known = snapshot.state, predictor.schema
+    state, known = snapshot.state, (schema or predictor.schema) if reads_schemas(predictor) else predictor.schema
     if any(slot not in known for slot in state):  # written under another model: kept, but this one cannot read it
         state = State({slot: value for slot, value in state.items() if slot in known})
     history = predictor.history
     seen = tuple(item.turn for item in snapshot.recent[-history:]) if history else ()
-    return TurnInput(seen[-1] if seen else None, _unlabelled(turn), state, older=seen[:-1])
+    return TurnInput(seen[-1] if seen else None, _unlabelled(turn), state, older=seen[:-1], schema=schema)
 
 
 def _entry(

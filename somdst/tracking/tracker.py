@@ -22,10 +22,11 @@ from somdst.errors import InputError, ModelError, did_you_mean
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, Value, value_from_json
-from somdst.model.prediction import Predictor
+from somdst.model.prediction import Predictor, reads_schemas
+from somdst.model.values import nearest
 from somdst.tracking import edits
 from somdst.tracking.conversation import Conversation
-from somdst.tracking.decisions import Rules, nearest
+from somdst.tracking.decisions import Rules
 from somdst.tracking.log import Result
 from somdst.tracking.records import WINDOW, Snapshot, Source
 from somdst.tracking.step import Step, step
@@ -42,14 +43,15 @@ class Tracker:
     """Steps conversations with a predictor. It holds no conversation itself and can be shared by threads."""
 
     def __init__(self, predictor: Predictor, *, schema: Schema | None = None, threshold: float | None = None) -> None:
-        """`schema` may have fewer slots than the model's, and closed lists. Writes less probable than `threshold`
-        are held back as pending."""
+        """`schema` is what to track: any slots, or, with a model of a fixed schema, some of its own. Writes less
+        probable than `threshold` are held back as pending."""
         self.predictor = predictor
         self.schema = schema or predictor.schema
         self.threshold = 0.0 if threshold is None else threshold
         if not 0 <= self.threshold <= 1:
             raise InputError(f"The threshold must be a probability between 0 and 1, not {threshold}.")
-        self._refuse_unknown_slots()
+        if not reads_schemas(predictor):
+            self._refuse_unknown_slots()
         if predictor.history > WINDOW:
             raise ModelError(
                 f'The model "{predictor.model_id}" reads {predictor.history} turns before the current one; '

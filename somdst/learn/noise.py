@@ -1,21 +1,24 @@
-"""Wrong memories to train on: what a tracker meets in life, and the paper's training never shows.
+"""What training changes about an example so that a model does not learn it by heart: wrong memories, the order of the
+slots, single words.
 
 Trained on gold memories only, a model trusts its memory blindly, and one mistake stays for the rest of the dialogue.
 Here a fed memory loses values, gets other values, gets values that nobody asked for, or is the one that an earlier
 model really had at that turn. Labels are then derived against what was fed, so the model learns to repair: but only
-what its input shows. To ask for a value that stands nowhere in the turns it reads would teach it to make values up.
+what its input shows. To ask for a value that occurs nowhere in the turns it reads would teach it to make values up.
+Other ways of typing are in `corpora/perturbation.py`.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from somdst.memory.dialogue import Dialogue
-from somdst.memory.schema import Schema
+from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State, Value
+from somdst.model.encoding import Encoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +40,26 @@ class ValuePool:
         return cls({slot: tuple(values) for slot, values in found.items() if values})
 
     def draw(self, slot: str, rng: random.Random) -> Value | None:
+        if isinstance(slot, Slot) and slot.values is not None:
+            return rng.choice(slot.values)
         return rng.choice(self.values[slot]) if slot in self.values else None
 
 
-def corrupt(state: State, pool: ValuePool, *, drop: float, replace: float, add: float, rng: random.Random) -> State:
+def corrupt(
+    state: State, pool: ValuePool, schema: Schema, *, drop: float, swap: float, add: float, rng: random.Random
+) -> State:
     """The state with each filled slot emptied or replaced with these chances, and maybe a wrong slot filled."""
     changed: dict[str, Value | None] = {}
     for slot in state:
         chance = rng.random()
         if chance < drop:
             changed[slot] = None
-        elif chance < drop + replace:
-            changed[slot] = pool.draw(slot, rng)
-    if rng.random() < add and pool.values:
-        slot = rng.choice(sorted(pool.values))
-        if slot not in state:
-            changed[slot] = pool.draw(slot, rng)
+        elif chance < drop + swap:
+            changed[slot] = pool.draw(schema[slot], rng)
+    if rng.random() < add:
+        slot = rng.choice(schema.slots)
+        if slot not in state and (value := pool.draw(slot, rng)) is not None:
+            changed[slot] = value
     return state.with_values(changed)
 
 
@@ -76,3 +83,28 @@ def repairable(before: State, after: State, fed: State, *, shown: str, complete:
 def _says(text: str, value: str) -> bool:
     """Whether the value's words stand in the text, as whole words."""
     return re.search(rf"(?<!\w){re.escape(value.casefold())}(?!\w)", text.casefold()) is not None
+
+
+def shuffled_order(slots: int, *, rate: float, rng: random.Random) -> list[int] | None:
+    """With probability `rate` a random order of the slots, else None: the alphabetical one."""
+    if rng.random() >= rate:
+        return None
+    order = list(range(slots))
+    rng.shuffle(order)
+    return order
+
+
+def drop_words(
+    encoding: Encoding, *, rate: float, unk: int, rng: random.Random, spared: Collection[int] = ()
+) -> Encoding:
+    """Replace dialogue pieces (never the state, never special tokens) by [UNK] with probability `rate`.
+
+    Pieces that are `spared` stay: a value that is to be written must be there to be read.
+    """
+    ids = list(encoding.ids)
+    for region in encoding.regions:
+        if region.slot is None:
+            for position in range(region.start, region.end):
+                if rng.random() < rate and ids[position] not in spared:
+                    ids[position] = unk
+    return replace(encoding, ids=ids)

@@ -1,0 +1,201 @@
+"""Training on many schemas: examples from several corpora with weights, each under a schema of its own.
+
+A model that always sees the same slots learns them by heart. So every epoch each dialogue gets a varied schema: slots
+renamed by paraphrase (SGD-X), slots it does not need dropped, slots of other domains added, descriptions left out. The
+labels follow. Everything is seeded by (seed, epoch, dialogue), so a resumed run sees the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from somdst.errors import InputError
+from somdst.learn.batches import Example, examples_of
+from somdst.learn.noise import ValuePool
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import State
+
+Paraphrases = Mapping[str, Sequence[Mapping[str, Slot]]]
+"""For each service and each of its variants, what a slot of that name is called in the variant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """How a dialogue's schema is varied. Each is a chance per dialogue, except where it says otherwise."""
+
+    paraphrase: float = 0.0
+    """The names and descriptions of a service become those of one of its variants; per service."""
+    drop: float = 0.0
+    """Slots that the dialogue never fills are dropped, each with a chance of one half."""
+    distract: float = 0.0
+    """Slots of one to three other domains are added."""
+    undescribed: float = 0.0
+    """All descriptions are left out."""
+    histories: tuple[int, ...] = (16,)
+    """How many turns before it a turn is shown with: one of these per turn, if the model reads as many. Short ones make
+    short inputs, which train faster, and teach the model to rely on its memory."""
+
+
+class DialogueSource(Protocol):
+    """A corpus in the mixture."""
+
+    @property
+    def pool(self) -> ValuePool:
+        """The values that its slots take."""
+        ...
+
+    @property
+    def variation(self) -> Variation: ...
+
+    def dialogues(self, epoch: int, turns: int, rng: random.Random) -> list[Dialogue]:
+        """Dialogues with at least this many turns, each with its schema."""
+        ...
+
+
+class Corpus:
+    """Dialogues that exist. An epoch takes a random part of them, or all of them several times."""
+
+    def __init__(self, dialogues: Sequence[Dialogue], schema: Schema | None, variation: Variation) -> None:
+        if schema is None and any(dialogue.schema is None for dialogue in dialogues):
+            raise InputError("A corpus in a mixture needs a schema: give one, or one with each dialogue.")
+        self._dialogues = [dialogue if dialogue.schema else replace(dialogue, schema=schema) for dialogue in dialogues]
+        self.variation = variation
+        slots = {str(slot): slot for dialogue in self._dialogues if dialogue.schema for slot in dialogue.schema.slots}
+        self.pool = ValuePool.collect(dialogues, Schema(slots.values()))
+
+    def dialogues(self, epoch: int, turns: int, rng: random.Random) -> list[Dialogue]:
+        chosen: list[Dialogue] = []
+        while turns > 0:
+            for dialogue in rng.sample(self._dialogues, len(self._dialogues)):
+                if turns <= 0:
+                    break
+                chosen.append(dialogue)
+                turns -= len(dialogue.turns)
+        return chosen
+
+
+class Made:
+    """Dialogues that are made again for every epoch."""
+
+    def __init__(self, make: Callable[[str], Dialogue], variation: Variation, *, seed: int = 0) -> None:
+        self._make, self._seed, self.variation = make, seed, variation
+        some = [make(f"{seed}-pool-{number}") for number in range(2000)]
+        slots = {str(slot): slot for dialogue in some if dialogue.schema for slot in dialogue.schema.slots}
+        self.pool = ValuePool.collect(some, Schema(slots.values()))
+
+    def dialogues(self, epoch: int, turns: int, rng: random.Random) -> list[Dialogue]:
+        chosen: list[Dialogue] = []
+        while turns > 0:
+            chosen.append(self._make(f"{self._seed}-{epoch}-{len(chosen)}"))
+            turns -= len(chosen[-1].turns)
+        return chosen
+
+
+class Mixture:
+    """An `ExampleSource` of several corpora; `weights` are their shares of an epoch's turns."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, DialogueSource],
+        weights: Mapping[str, float],
+        *,
+        turns: int,
+        paraphrases: Paraphrases | None = None,
+        distractors: Sequence[Schema] = (),
+        seed: int = 0,
+    ) -> None:
+        total = sum(weights.values())
+        self._sources = [(name, sources[name], weight / total) for name, weight in weights.items()]
+        self._turns, self._seed = turns, seed
+        self._paraphrases, self._distractors = paraphrases or {}, list(distractors)
+
+    @property
+    def turns(self) -> int:
+        return self._turns
+
+    def examples(self, epoch: int) -> Sequence[Example]:
+        found: list[Example] = []
+        for name, source, share in self._sources:
+            rng = random.Random(f"mixture {self._seed} {epoch} {name}")
+            wanted = round(share * self._turns)
+            own: list[Example] = []
+            for number, dialogue in enumerate(source.dialogues(epoch, wanted, rng)):
+                varied = vary(
+                    dialogue,
+                    source.variation,
+                    random.Random(f"vary {self._seed} {epoch} {name} {number}"),
+                    paraphrases=self._paraphrases,
+                    distractors=self._distractors,
+                )
+                assert varied.schema is not None
+                own += [
+                    replace(example, history=rng.choice(source.variation.histories))
+                    for example in examples_of(varied, varied.schema, source.pool)
+                ]
+            found += own[:wanted]
+        missing = self._turns - len(found)  # shares that were rounded down
+        return [*found, *found[:missing]] if missing >= 0 else found[: self._turns]
+
+
+def vary(
+    dialogue: Dialogue,
+    variation: Variation,
+    rng: random.Random,
+    *,
+    paraphrases: Paraphrases,
+    distractors: Sequence[Schema],
+) -> Dialogue:
+    """The dialogue under a varied schema, with the labels that follow from it."""
+    assert dialogue.schema is not None
+    renamed: dict[str, Slot] = {str(slot): slot for slot in dialogue.schema.slots}
+    for service in dialogue.schema.domains:
+        variants = paraphrases.get(service, ())
+        if variants and rng.random() < variation.paraphrase:
+            renamed |= _variant(dialogue.schema, service, rng.choice(variants))
+    filled = {slot for turn in dialogue.turns for slot in turn.state or ()}
+    if rng.random() < variation.drop:
+        renamed = {old: new for old, new in renamed.items() if old in filled or rng.random() < 0.5}
+    slots = list(renamed.values())
+    if distractors and rng.random() < variation.distract:
+        slots += _others(slots, distractors, rng)
+    if rng.random() < variation.undescribed:
+        slots = [Slot.of(slot.domain, slot.name, values=slot.values) for slot in slots]
+    if not slots:
+        return dialogue
+    different = [pair for pair in dialogue.schema.different if all(slot in renamed for slot in pair)]
+    schema = Schema(
+        slots,
+        different=[[str(renamed[slot]) for slot in pair] for pair in different],
+        text_rules=dialogue.schema.text_rules,
+    )
+    turns = tuple(_renamed(turn, renamed) for turn in dialogue.turns)
+    return replace(dialogue, turns=turns, schema=schema)
+
+
+def _variant(schema: Schema, service: str, variant: Mapping[str, Slot]) -> dict[str, Slot]:
+    """The slots of a service under the names of a variant, by their old names."""
+    return {str(slot): variant[slot.name] for slot in schema.slots if slot.domain == service and slot.name in variant}
+
+
+def _others(slots: Sequence[Slot], distractors: Sequence[Schema], rng: random.Random) -> list[Slot]:
+    """The slots of one to three other domains, as long as no name occurs twice."""
+    taken, found = {slot.domain for slot in slots}, list[Slot]()
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        other = rng.choice(distractors)
+        domain = rng.choice(other.domains)
+        if domain not in taken:
+            taken.add(domain)
+            found += [slot for slot in other.slots if slot.domain == domain]
+    return found
+
+
+def _renamed(turn: Turn, renamed: Mapping[str, Slot]) -> Turn:
+    if turn.state is None:
+        return turn
+    state = State({str(renamed[slot]): value for slot, value in turn.state.items() if slot in renamed})
+    domains = {old.split("-", 1)[0]: new.domain for old, new in renamed.items()}
+    return replace(turn, state=state, domain=domains.get(turn.domain or "", turn.domain))

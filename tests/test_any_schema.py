@@ -1,0 +1,112 @@
+"""A model reads schemas: slots it was not made with, listed values, several schemas in one batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+
+from somdst import Schema, Slot, State, Tracker, Turn
+from somdst.errors import ModelError
+from somdst.memory.operations import Operation
+from somdst.model.prediction import TurnInput, reads_schemas
+from somdst.model.predictor import COMPILED
+
+torch = pytest.importorskip("torch")
+from somdst.learn.exporting import export  # noqa: E402
+from somdst.learn.torch_predictor import TorchPredictor  # noqa: E402
+from somdst.model.folder import ModelFolder  # noqa: E402
+from somdst.model.runtime import Runtime  # noqa: E402
+
+PIZZA = Schema(
+    [
+        Slot.of("pizza", "size", description="how large it is", values=["small", "large"]),
+        Slot.of("pizza", "topping", description="what is on it"),
+    ]
+)
+BIKE = Schema([Slot.of("bike", "day"), Slot.of("bike", "helmet", values=["yes", "no"]), Slot.of("bike", "name")])
+EVERY = {schema.id: dict.fromkeys(map(str, schema), Operation.UPDATE) for schema in (PIZZA, BIKE)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    path = tiny.model_folder(tmp_path_factory.mktemp("any") / "model", width=64)
+    export(path)
+    return ModelFolder.open(path)
+
+
+@pytest.fixture(scope="module", params=["torch", "float32", "int8"])
+def predictor(request: Any, folder: ModelFolder) -> Any:
+    if request.param == "torch":
+        return TorchPredictor.from_folder(folder)
+    return Runtime.from_folder(folder, precision=request.param, threads=1)
+
+
+def given(text: str, schema: Schema, **state: str) -> TurnInput:
+    return TurnInput(None, Turn("", text), State({k.replace("_", "-"): v for k, v in state.items()}), schema=schema)
+
+
+def test_slots_that_no_one_trained(predictor: Any) -> None:
+    assert reads_schemas(predictor)
+    found = predictor.predict([given("i want it in the north", PIZZA)], operations=[EVERY[PIZZA.id]])[0]
+    assert set(found.slots) == {"pizza-size", "pizza-topping"} and found.domain == "pizza"
+    assert found.slots["pizza-size"].value in ("small", "large"), "a closed slot never gets a value outside its list"
+
+
+def test_schemas_share_a_batch(predictor: Any) -> None:
+    turns = [given("hello", PIZZA), given("on friday", BIKE, bike_name="tex mex"), given("the north", PIZZA)]
+    forced = [EVERY[turn.schema.id] for turn in turns if turn.schema]
+    together = predictor.predict(turns, operations=forced)
+    for turn, operations, one in zip(turns, forced, together, strict=True):
+        (alone,) = predictor.predict([turn], operations=[operations])
+        assert alone.values == one.values and alone.domain == one.domain
+        for slot, said in one.slots.items():
+            assert alone.slots[slot].probability == pytest.approx(said.probability, rel=1e-3)
+
+
+def test_a_schema_is_compiled_once_and_by_content(predictor: Any) -> None:
+    first = predictor.compile(PIZZA)
+    again = predictor.compile(Schema.from_json(PIZZA.to_json()))
+    assert again is first and first.slots.shape[0] == 2 and first.values[0].shape[0] == 2
+    for number in range(COMPILED + 5):
+        predictor.compile(Schema([Slot.of("d", f"s{number}")]))
+    assert len(predictor._compiled) == COMPILED and predictor.compile(PIZZA) is not first
+    np.testing.assert_allclose(predictor.compile(PIZZA).slots, first.slots)
+
+
+def test_engines_agree_on_a_schema(folder: ModelFolder) -> None:
+    exact, near = TorchPredictor.from_folder(folder), Runtime.from_folder(folder, precision="float32", threads=1)
+    one, two = exact.compile(BIKE), near.compile(BIKE)
+    assert one.slots is not None and two.slots is not None
+    np.testing.assert_allclose(one.slots, two.slots, atol=1e-4)
+    np.testing.assert_allclose(one.values[1], two.values[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("number", [1, 300])
+def test_any_number_of_slots(predictor: Any, number: int) -> None:
+    schema = Schema([Slot.of("d", f"slot {i}", description="the same for all") for i in range(number)])
+    found = predictor.predict([given("hello", schema)], operations=[{str(schema.slots[-1]): Operation.DONTCARE}])[0]
+    assert len(found.carryover) == number - 1
+
+
+def test_names_in_other_scripts(predictor: Any) -> None:
+    schema = Schema([Slot.of("ピザ", "サイズ", values=["大", "小"]), Slot.of("🍕", "🧀", description="käse")])
+    assert predictor.predict([given("große pizza 🍕", schema)])[0].domain in schema.domains
+
+
+def test_a_tracker_takes_any_schema(predictor: Any) -> None:
+    tracker = Tracker(predictor, schema=PIZZA)
+    result = tracker.start().update(user="a large one")
+    assert set(result.state) <= set(PIZZA)
+    assert tracker.correct(result.snapshot, {"pizza-size": "Large"}).state["pizza-size"] == "large"
+
+
+def test_a_model_in_the_papers_layout_does_not(tmp_path: Path) -> None:
+    path = tiny.model_folder(tmp_path / "paper", width=64, layout="paper")
+    fixed = TorchPredictor.open(path)
+    assert not reads_schemas(fixed)
+    with pytest.raises(ModelError, match='was not trained on the slot "pizza-size"'):
+        Tracker(fixed, schema=PIZZA)
