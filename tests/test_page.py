@@ -227,7 +227,7 @@ def test_an_example_is_replayed_turn_by_turn(visit: Visit) -> None:
     page.locator("#undo").click()
     expect(page.locator("#replay")).to_contain_text("3 of 5")
     page.get_by_role("button", name="Play all").click()
-    expect(page.locator("#replay")).to_contain_text("That was all of it.")
+    expect(page.locator("#replay")).to_contain_text("End of the dialogue.")
     expect(page.locator(".turn:not(.waiting)")).to_have_count(5)
 
     written = page.locator('tr:has(th:text-is("book time")) td')
@@ -264,7 +264,7 @@ def test_the_slider_shows_any_past_turn(visit: Visit) -> None:
         (json.dumps({"turns": [{"system": "Hi!", "user": "hotel stars 4"}]}), ["hotel stars 4"]),
         (json.dumps([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]), ["a"]),
         ("hello", 'Line 1 begins with neither "user:" nor "system:": say who speaks.'),
-        ('{"turns": ', "This looks like JSON and is not"),
+        ('{"turns": ', "This looks like JSON but is not valid"),
         ('{"turns": []}', "This JSON has no turns"),
         (" ", "There is nothing here yet"),
     ],
@@ -358,7 +358,7 @@ def test_errors_are_sentences_and_nothing_is_lost(visit: Visit, service: str) ->
         f"{service}/v1/conversations/{id}/turns", json={"user": "hotel stars 4"}, timeout=LIMIT
     ).raise_for_status()
     page.get_by_role("button", name="Pin hotel area").click()
-    expect(problem(page)).to_have_text(re.compile("Somebody else changed this conversation meanwhile"))
+    expect(problem(page)).to_have_text(re.compile("Somebody else changed this conversation in the meantime"))
     expect(value(page, "hotel-stars")).to_contain_text("4")
 
     # In a page of its own: this one would read the address, complain and clear it, whenever it gets to it.

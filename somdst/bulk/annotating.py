@@ -27,7 +27,7 @@ class Opener(Protocol):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """Everything that decides the annotations, by name. Work is resumed only where all of it is the same."""
+        """Everything that decides the annotations, by name. Work is resumed only if all of it is the same."""
         ...
 
     def __call__(self, *, threads: int | None = None) -> Tracker: ...

@@ -142,7 +142,7 @@ def _check_source(source: Path, target: Path) -> None:
 
 
 def _not_lines(source: Path) -> str | None:
-    """What this is, where it is clearly something other than text."""
+    """What this is, if it is clearly something other than text."""
     if source.is_dir():
         return "a folder"
     if not source.is_file():
@@ -205,7 +205,7 @@ class Partial:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else writes this output meanwhile. The lock belongs to the process and ends with it.
+        """Nobody else can write this output at the same time. The lock belongs to the process and ends with it.
 
         Nothing is changed before the first `write`: a run that fails earlier leaves everything as it was.
         """
@@ -264,7 +264,7 @@ class Partial:
             raise self._cannot_write(self.target, error) from error
 
     def _open(self) -> IO[bytes]:
-        """The file, positioned after its last whole line; empty where it was made from something else."""
+        """The file, positioned after its last whole line; empty if it was made from something else."""
         if self._old_key() != self.key:
             self.path.unlink(missing_ok=True)
             self.key_path.write_text(json.dumps(self.key), encoding="utf-8")

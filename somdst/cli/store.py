@@ -70,7 +70,7 @@ def export(
 @app.command()
 def erase(
     database: Database = "somdst.sqlite",
-    tenant: Annotated[str, typer.Option(help="The tenant; `local` where the service has no keys.")] = "local",
+    tenant: Annotated[str, typer.Option(help="The tenant; `local` if the service has no keys.")] = "local",
     conversation: Annotated[str | None, typer.Option(help="Erase this conversation.")] = None,
     subject: Annotated[str | None, typer.Option(help="Erase all conversations of this subject.")] = None,
 ) -> None:

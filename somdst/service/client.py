@@ -47,7 +47,7 @@ LOG_PAGE = 1000
 
 
 class ServiceError(SomdstError):
-    """The service's own sentence with the HTTP status; status 0 where the service could not be reached."""
+    """The service's own sentence with the HTTP status; status 0 if the service could not be reached."""
 
     def __init__(self, sentence: str, *, status: int, version: int | None = None) -> None:
         super().__init__(sentence)
@@ -140,7 +140,7 @@ class Client:
     def send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """Call any route, with retries. Returns the JSON of the answer, empty where the answer is."""
+        """Call any route, with retries. Returns the JSON of the answer, or {} if the answer is empty."""
         response = self._send(method, path, body, query=query)
         data: dict[str, Any] = response.json() if response.content else {}
         return data
@@ -179,7 +179,7 @@ class Client:
 
 
 class RemoteConversation:
-    """One conversation of a service. With `version`, a write is refused (409) where the conversation has moved on."""
+    """One conversation of a service. With `version`, a write is refused (409) if the conversation has moved on."""
 
     def __init__(self, client: Client, id: str) -> None:
         self.client, self.id = client, id

@@ -18,10 +18,10 @@ from pathlib import Path
 from somdst.errors import InputError
 
 LOCAL = "local"
-"""The tenant of every request where there are no keys."""
+"""The tenant of every request if there are no keys."""
 VARIABLE = "SOMDST_API_KEYS"
 SHORTEST = 16
-"""Characters of a key. Nobody guesses 16 random ones, and nobody can choose a password of four."""
+"""Fewest characters of a key. Sixteen random ones cannot be guessed."""
 
 
 class Keys:
@@ -84,7 +84,7 @@ class Settings:
 
 
 def load_keys(path: str | Path | None, environment: Mapping[str, str]) -> Keys | None:
-    """The keys of a file, else of the environment; None where there are none."""
+    """The keys of a file, else of the environment; None if there are none."""
     if path is not None:
         try:
             text = Path(path).read_text(encoding="utf-8")

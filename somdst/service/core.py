@@ -90,7 +90,7 @@ class Service:
         )
 
     async def start(self) -> None:
-        """Load the model in the background: meanwhile the service answers that it is not ready."""
+        """Load the model in the background. Until it is loaded, the service answers that it is not ready."""
         self._spawn(self.models.load())
         self._expiry = asyncio.create_task(self._expire_forever())
 
@@ -222,7 +222,7 @@ class Service:
                 try:
                     return await self._attempt(tenant, conversation, make, version=version, key=key, deadline=deadline)
                 except Conflict:
-                    # Another process was faster. A writer that named a version is told; any other goes on from there.
+                    # Another process was faster. Only a writer that named a version gets the error.
                     if version is not None:
                         raise
                 pause = min(FIRST_PAUSE * attempt, LONGEST_PAUSE)
@@ -325,7 +325,7 @@ class Models:
             log("model failed", level=logging.ERROR, error=error, reason=self._problem)
 
     def other(self, name: str) -> Tracker:
-        """Another model, opened at its first use; blocks meanwhile."""
+        """Another model, opened at its first use; blocks until then."""
         if name not in self._paths:
             known = ", ".join(self.names) or "none: start the service with --other NAME=FOLDER"
             raise InputError(f'There is no other model "{name}"; there are {known}.{did_you_mean(name, self.names)}')

@@ -240,7 +240,7 @@ class Guarded:
         if scheme.lower() != "bearer" or not key.strip():
             raise Refused(401, "This needs an API key: send it as `Authorization: Bearer KEY`.")
         if (tenant := keys.tenant(key.strip())) is None:
-            raise Refused(401, "This API key is not known: check it, or ask whoever runs the service for one.")
+            raise Refused(401, "This API key is not known: check it, or ask the operator of the service for one.")
         return tenant
 
 

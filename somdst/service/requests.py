@@ -13,7 +13,8 @@ from somdst.tracking.tracker import MAX_TEXT, MAX_VALUE
 
 SUBJECT = r"^[A-Za-z0-9._:@+-]{1,200}$"
 MAX_TURNS = 200
-MAX_VERSION = 1_000_000
+MAX_VERSION = 2**31 - 1
+"""As far as the database can count."""
 
 SlotName = Annotated[str, Field(max_length=200)]
 Value = Annotated[str, Field(max_length=MAX_VALUE)]
@@ -21,7 +22,7 @@ Utterance = Annotated[str, Field(max_length=MAX_TEXT)]
 
 
 class Body(BaseModel):
-    """A request: what it does not know it refuses, so that a misspelt field is noticed."""
+    """Base of all requests. Unknown fields are refused, so that a misspelt one is noticed."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -34,9 +35,7 @@ class Versioned(Body):
 
 
 class Edit(Versioned):
-    source: Literal["person", "api"] = Field(
-        default="api", description="who does it: a person, or a program of its own"
-    )
+    source: Literal["person", "api"] = Field(default="api", description="who does it: a person, or a program")
     model_config = ConfigDict(json_schema_extra={"example": {"source": "person"}})
 
 
@@ -47,7 +46,7 @@ class NewConversation(Body):
 
 class SpokenTurn(Body):
     user: Utterance = Field("", description="what the user said")
-    system: Utterance = Field("", description="what the system said before; empty where the user spoke first")
+    system: Utterance = Field("", description="what the system said before; empty if the user spoke first")
     model_config = ConfigDict(json_schema_extra={"example": {"user": "A cheap hotel in the north, please."}})
 
 
@@ -88,5 +87,5 @@ class NewReplay(Body):
     conversations: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
         None, min_length=1, max_length=100, description="which ones; without it the newest"
     )
-    limit: int = Field(20, ge=1, le=100, description="how many of the newest, where none are named")
+    limit: int = Field(20, ge=1, le=100, description="how many of the newest, if none are named")
     model_config = ConfigDict(json_schema_extra={"example": {"model": "candidate", "limit": 20}})

@@ -1,6 +1,6 @@
 """Every route under /v1, in the order of docs/service.md: read a request, call `core.py`, answer with a view.
 
-A write takes the version that was seen (409 where the conversation has moved on) and an Idempotency-Key (done once,
+A write takes the version that was seen (409 if the conversation has moved on) and an Idempotency-Key (done once,
 answered alike), and answers with the memory and the entry that was added to the log. Nothing is decided here.
 """
 
@@ -62,7 +62,7 @@ from somdst.tracking.records import Snapshot
 # What a route takes besides a body
 
 Authorised = Security(
-    HTTPBearer(auto_error=False, scheme_name="API key", description="One per tenant; not needed where there are none.")
+    HTTPBearer(auto_error=False, scheme_name="API key", description="One per tenant; not needed if there are none.")
 )
 """Only for the OpenAPI file: keys are checked in `guards.py`, before anything is read."""
 

@@ -50,7 +50,7 @@ def bind(host: str, port: int, *, keys: bool, insecure: bool) -> socket.socket:
         )
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # The protocol must be named: asyncio turns TCP_NODELAY on only where it reads TCP there. Without it every
+        # The protocol must be named: asyncio turns TCP_NODELAY on only if it is TCP. Without it every
         # answer, which is written as head and body, waits 40 ms for the client's delayed acknowledgement.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -114,7 +114,7 @@ class ConversationView(VersionView):
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None
-    """When it is erased, if nobody writes to it before; null where nothing is ever erased."""
+    """When it is erased, if nobody writes to it before; null if nothing is ever erased."""
 
     @classmethod
     def stored(cls, record: Record) -> ConversationView:
@@ -185,7 +185,7 @@ class HistoryView(JsonRecord):
     id: str
     slot: str
     value: JsonValue | None
-    """Its value now; null where nothing is known."""
+    """Its value now; null if nothing is known."""
     events: tuple[SlotEvent, ...]
     """Oldest first. The last change in force is why the slot has its value."""
 
@@ -258,7 +258,7 @@ class SlotView(JsonRecord):
     name: str
     description: str
     values: tuple[str, ...] | None
-    """The closed list of values; null where any text may be written."""
+    """The closed list of values; null if any text may be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-// The service's HTTP API. Whatever goes wrong becomes a `Problem` with one sentence to show.
+// Calls the service's HTTP API. Whatever goes wrong becomes a `Problem` with one sentence to show.
 
 export class Problem extends Error {
   constructor(sentence, status = 0) {

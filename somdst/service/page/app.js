@@ -1,7 +1,7 @@
 // The page: holds one conversation, sends what a person does to the service, and draws what comes back.
 //
-// The service is the only memory. Every write sends the version that the person saw, and its answer is one entry more
-// in the log; all that is drawn is computed from that log (`log.js`).
+// The service is the only memory. Every write sends the version that the person saw, and is answered with one more entry
+// of the log. Everything that is drawn is computed from that log (`log.js`).
 
 import { Problem, apiKey, call, onceKey } from "./api.js";
 import { drawConversation, drawWaiting, light, reveal, toTheEnd } from "./conversation.js";
@@ -20,10 +20,10 @@ const page = {
   id: null,
   entries: [],
   all: frames([]),
-  looked: null, // number of the turn that is looked at; null is now
+  looked: null, // number of the turn that is shown; null for the newest
   schema: { domains: [], slots: [] },
   replay: null,
-  last: Promise.resolve(), // what is being done: the next thing waits for it
+  last: Promise.resolve(), // the action under way: the next one waits for it
   unsent: null, // the turn that got no answer, with its idempotency key
 };
 
@@ -82,12 +82,12 @@ function lightSlot(frame, slot) {
 
 function complain(problem) {
   if (!(problem instanceof Problem)) console.error(problem);
-  const sentence = problem instanceof Problem ? problem.message : "Something went wrong on this page: load it again.";
+  const sentence = problem instanceof Problem ? problem.message : "Something went wrong on this page: reload it.";
   byId("problem").querySelector("p").textContent = sentence;
   byId("problem").hidden = false;
 }
 
-/** Does one thing after the other; what goes wrong is shown as a sentence. Tells whether it went well. */
+/** Runs one action after the other and shows errors as sentences. Resolves to whether the action succeeded. */
 function doing(act) {
   page.last = page.last.then(async () => {
     try {
@@ -124,7 +124,7 @@ async function read(id) {
   toTheEnd();
 }
 
-/** One write; its entry joins the log. A conversation that somebody else changed meanwhile is read again. */
+/** Sends one write and adds its entry to the log. If somebody else changed the conversation, it is read again. */
 async function write(action, body, once = onceKey()) {
   if (!page.id) await start();
   let answer;
@@ -134,7 +134,7 @@ async function write(action, body, once = onceKey()) {
   } catch (problem) {
     if (problem.status !== 409) throw problem;
     await read(page.id);
-    throw new Problem("Somebody else changed this conversation meanwhile: it was read again, so look and repeat.");
+    throw new Problem("Somebody else changed this conversation in the meantime: it was read again. Check it, then repeat your change.");
   }
   if (answer.entry.version === page.entries.length + 1) show(page.id, [...page.entries, answer.entry]);
   else await read(page.id);
@@ -186,7 +186,7 @@ const acts = {
   unpin: (slot) => edit("unpin", { slots: [slot] }, `${spoken(slot)} is no longer pinned`),
   confirm: (slot) => edit("confirm", { slots: [slot] }, `${spoken(slot)} was confirmed`),
   reject: (slot) => edit("reject", { slots: [slot] }, `${spoken(slot)} was rejected`),
-  /** Undoes what happened to one slot: with the last entry where that did nothing else, else by hand. */
+  /** Takes back what happened to one slot: by undoing the last entry if that did nothing else, or by a correction. */
   takeBack: (slot) => doing(async () => {
     const touched = page.all[now()].touched.get(slot);
     if (!touched) return;
@@ -243,7 +243,7 @@ const example = (sign, title, about, size, click) =>
 async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
-  } catch { // no clipboard outside of https and localhost
+  } catch { // browsers allow the clipboard only on https and localhost
     const field = h("textarea", { class: "unseen" });
     document.body.append(field);
     field.value = text;
@@ -336,7 +336,7 @@ async function openAddress() {
   if (!(await doing(() => read(id)))) show(null, []);
 }
 
-/** The schema and the model, as soon as the model is loaded and a key, if one is needed, is given. */
+/** Reads the schema, the model and the examples; waits for the model to load and asks for a key if one is needed. */
 async function connect() {
   for (;;) {
     try {

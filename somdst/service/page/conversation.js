@@ -1,9 +1,9 @@
-// Draws what was said, and lights up words in it.
+// Draws what was said, and highlights words in it.
 
 import { byId, h, icon } from "./dom.js";
 import { kindOf, shown, spoken } from "./log.js";
 
-/** Draws all turns; those after the one that is looked at are faded. `look` is called with a turn's number. */
+/** Draws all turns; those after the one that is shown are faded. `look` is called with a turn's number. */
 export function drawConversation(all, looked, look) {
   byId("welcome").hidden = all.length > 1 || all[0].edits.length > 0;
   byId("turns").replaceChildren(
@@ -85,7 +85,7 @@ export function reveal(box, element) {
   if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - outer.height / 3;
 }
 
-/** Lights up words and slots, and nothing else. */
+/** Highlights these words and slots, and no others. */
 export function light(places) {
   for (const lit of document.querySelectorAll(".text:has(mark)")) lit.textContent = lit.textContent;
   for (const lit of document.querySelectorAll(".row.lit")) lit.classList.remove("lit");

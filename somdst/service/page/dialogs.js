@@ -1,11 +1,11 @@
-// The three sheets: paste a dialogue, open an earlier conversation, give an API key.
+// The three dialogs: paste a dialogue, open an earlier conversation, give an API key.
 
 import { call, setApiKey } from "./api.js";
 import { byId, h, iconButton } from "./dom.js";
 import { readDialogue } from "./dialogues.js";
 import { shown, spoken } from "./log.js";
 
-/** Shows a sheet; `submit` may throw a sentence, which is shown in it. */
+/** Shows a dialog. If `submit` throws, its sentence is shown in the dialog. */
 function show(dialog, submit = null) {
   const form = dialog.querySelector("form");
   const fault = dialog.querySelector(".fault");
@@ -59,7 +59,7 @@ export function askForKey(reason) {
 /** Lists earlier conversations; `open` is called with the id of the one to show, `erased` with one that is gone. */
 export async function askForConversation({ open, erased }) {
   const dialog = byId("recent-dialog");
-  byId("recent-list").replaceChildren(); // what was listed before may be gone, or be replaced under the pointer
+  byId("recent-list").replaceChildren(); // the old list may be wrong, and would be replaced under the pointer
   const fault = show(dialog);
   await saying(fault, async () => {
     const { conversations } = await call("GET", "v1/conversations?limit=30");

@@ -58,7 +58,7 @@ function parse(text) {
     try {
       return JSON.parse(text.split("\n")[0]); // JSON lines: the first dialogue
     } catch (error) {
-      throw new Problem(`This looks like JSON and is not: ${error.message}.`);
+      throw new Problem(`This looks like JSON but is not valid: ${error.message}.`);
     }
   }
 }
@@ -79,7 +79,7 @@ function pair(utterances) {
       system = "";
     }
   }
-  return turns; // what the system says last changes no memory
+  return turns; // a last word of the system has no turn
 }
 
 /** The conversation up to a frame as a line of the project's JSON lines: the state after every turn. */

@@ -1,4 +1,4 @@
-// Elements out of plain values. Text only ever becomes text nodes: nothing here, or anywhere on the page, parses HTML.
+// Makes elements from plain values. Text is only ever inserted as text nodes: nothing on the page parses HTML.
 
 /** An element. Attributes that are null or false are left out; functions listen to the event they are named after. */
 export function h(tag, attributes = {}, ...children) {

@@ -1,4 +1,4 @@
-// Draws the whole dialogue as slots against turns: a value where it was written, a line as long as it is kept.
+// Draws the whole dialogue as a table of slots and turns: a value where it was written, a line for as long as it is kept.
 
 import { byId, h, icon } from "./dom.js";
 import { kindOf, shown } from "./log.js";
@@ -22,7 +22,7 @@ export function drawGrid(all, looked, { schema, look, light }) {
   showColumn();
 }
 
-/** Scrolls sideways until the column that is looked at can be seen beside the names. */
+/** Scrolls sideways until the column that is shown is visible beside the names. */
 function showColumn() {
   const head = document.querySelector("#grid thead .looked");
   if (!head) return;

@@ -1,9 +1,9 @@
-// The history of a slot in sentences, each with the words that it came from. Pure but for the marks in the quotes.
+// The history of a slot as sentences, each with the words that it came from.
 
 import { marked } from "./conversation.js";
 import { cut, percent, placesOf, shown } from "./log.js";
 
-/** What the service tells of a slot's past as `{sentence, quote, gone}`, oldest first. */
+/** The service's history of a slot as `{sentence, quote, gone}`, oldest first. */
 export function tell(events, all) {
   const numbers = new Map(all.flatMap((frame) => (frame.entry ? [[frame.entry.version, frame.number]] : [])));
   return events.map((event) => ({
@@ -26,7 +26,7 @@ function sentence(event, number) {
     case "correction": return `${who} ${change && change.operation !== "carryover" ? wrote(change) : "checked it: it is right"}.`;
     case "confirm": return `${who} said yes: “${shown(change?.after)}”.`;
     case "reject": return `${who} said no to “${shown(pending?.after)}”.`;
-    case "pin": return `${who} pinned it: only new words of a later turn change it.`;
+    case "pin": return `${who} pinned it: only words of a later turn change it.`;
     case "unpin": return `${who} unpinned it.`;
     case "undo": return `${who} took something back${change ? `: it was “${shown(change.after)}” again` : ""}.`;
     default: return `${who} did it again${change ? `: “${shown(change.after)}”` : ""}.`;
@@ -35,7 +35,7 @@ function sentence(event, number) {
 
 function wrote({ before, after }) {
   if (after === null) return `deleted “${shown(before)}”`;
-  const what = after === "dontcare" ? "noted that any will do" : `wrote “${after}”`;
+  const what = after === "dontcare" ? "noted that there is no preference" : `wrote “${after}”`;
   return before === null ? what : `${what} instead of “${shown(before)}”`;
 }
 

@@ -1,8 +1,8 @@
-// What a conversation's log comes to. Pure: entries in, frames out. Nothing here draws or asks the service.
+// What a conversation's log adds up to: entries in, frames out. Does not draw, and does not call the service.
 //
 // A frame is the conversation after one turn and whatever a person did before the next; frame 0 is the start.
 
-/** The entries in force and those that a redo would do again, as in the service. */
+/** The entries in force, and those that redo would do again, as in the service. */
 export function inForce(entries) {
   const done = [];
   const undone = [];

@@ -18,7 +18,7 @@ export function drawMemory(frame, { schema, every, live, acts }) {
   byId("slots").replaceChildren(...(groups.length ? groups : [emptyNote(frame, schema)]));
 }
 
-/** Scrolls to the first slot that changed, where the memory is longer than its box. */
+/** Scrolls to the first slot that changed, if the memory is longer than its box. */
 export function revealChanges() {
   const first = document.querySelector(".row.touched");
   if (first) reveal(document.querySelector(".kept"), first);
@@ -75,8 +75,8 @@ function valueOf(frame, item, touched, row, acts) {
   const label = value === undefined ? "nothing" : shown(value);
   const button = h("button", { type: "button", "data-key": `value:${slot}`, "aria-expanded": "false",
     class: `value${value === undefined ? " nothing" : ""}${value === "dontcare" ? " any" : ""}`,
-    title: "Why is this so?", click: () => toggleWhy(row, item, button, acts) },
-  label, h("span", { class: "unseen" }, `, ${spoken(slot)}: why is this so?`));
+    title: "Why this value?", click: () => toggleWhy(row, item, button, acts) },
+  label, h("span", { class: "unseen" }, `, ${spoken(slot)}: why this value?`));
   const lit = () => acts.light(frame, slot);
   row.addEventListener("pointerenter", lit);
   row.addEventListener("pointerleave", () => acts.light(frame, null));
@@ -157,7 +157,7 @@ function closeEditors() {
   for (const form of document.querySelectorAll(".editor")) form.remove();
 }
 
-// Why is this slot so?
+// Why does this slot have its value?
 
 async function toggleWhy(row, item, button, acts) {
   const open = row.querySelector(".why");
@@ -186,7 +186,7 @@ function drawPending(frame, live, acts) {
       focusout: () => acts.light(frame, null) },
     icon("pending"),
     h("p", {}, h("strong", {}, item.question),
-      h("small", {}, ` ${percent(item.probability)} sure, so ${spoken(item.slot)} waits since turn ${item.turn}`)),
+      h("small", {}, ` ${percent(item.probability)} sure, so ${spoken(item.slot)} has waited since turn ${item.turn}`)),
     live && h("span", { class: "buttons" },
       h("button", { type: "button", "data-key": `confirm:${item.slot}`, click: () => acts.confirm(item.slot),
         "aria-label": `Yes, ${spoken(item.slot)}` }, icon("check"), h("span", {}, "Yes")),

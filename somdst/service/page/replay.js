@@ -1,11 +1,11 @@
-// Replays a dialogue turn by turn: which turn comes next, and the bar that says so. Tracking a turn is `app.js`'s.
+// Replays a dialogue turn by turn: which turn comes next, and the bar that shows it. Does not track turns; see `app.js`.
 
 import { byId, h, icon, iconButton } from "./dom.js";
 
-const PAUSE = 800; // milliseconds between two turns, so that an eye can follow
+const PAUSE = 800; // milliseconds between two turns, so that a person can follow
 
 export class Replay {
-  /** `track` tracks one turn and tells whether that went well; `stopped` is called at the end. */
+  /** `track` tracks one turn and resolves to whether that succeeded; `stopped` is called at the end. */
   constructor(title, turns, { track, stopped }) {
     Object.assign(this, { title, turns, track, stopped, next: 0, playing: false, last: Promise.resolve() });
   }
@@ -58,7 +58,7 @@ export class Replay {
     bar.hidden = false;
     bar.replaceChildren(
       h("p", {}, h("strong", {}, this.title), h("span", { class: "count" }, ` ${this.next} of ${this.turns.length}`),
-        h("span", { class: "preview" }, this.over ? "That was all of it." : this.turns[this.next].user)),
+        h("span", { class: "preview" }, this.over ? "End of the dialogue." : this.turns[this.next].user)),
       h("div", { class: "buttons" },
         !this.over && h("button", { type: "button", class: "primary", "data-key": "replay:next", click: () => this.step() },
           icon("next"), h("span", {}, "Next turn")),
