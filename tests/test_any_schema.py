@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tiny
 
-from somdst import Schema, Slot, State, Tracker, Turn
+from somdst import Dialogue, Schema, Slot, State, Tracker, Turn
 from somdst.errors import ModelError
+from somdst.evaluate.run import run
 from somdst.memory.operations import Operation
 from somdst.model.prediction import TurnInput, reads_schemas
 from somdst.model.predictor import COMPILED
@@ -110,3 +111,18 @@ def test_a_model_in_the_papers_layout_does_not(tmp_path: Path) -> None:
     assert not reads_schemas(fixed)
     with pytest.raises(ModelError, match='was not trained on the slot "pizza-size"'):
         Tracker(fixed, schema=PIZZA)
+
+
+def test_evaluation_takes_each_dialogue_s_own_schema(predictor: Any) -> None:
+    turns = (Turn("", "a large one please", State({"pizza-size": "large"})),)
+    dialogues = [
+        Dialogue("one", turns, schema=PIZZA),
+        Dialogue("two", (Turn("", "on friday", State({"bike-day": "friday"})),), schema=BIKE),
+    ]
+    one, two = run(predictor, dialogues)
+    assert one.turns[0].gold == State({"pizza-size": "large"}) and set(one.turns[0].predicted) <= set(PIZZA)
+    assert two.turns[0].gold == State({"bike-day": "friday"}) and set(two.turns[0].predicted) <= set(BIKE)
+    truth = run(predictor, dialogues, oracle=frozenset({"operations", "values"}))
+    assert all(turn.correct for dialogue in truth for turn in dialogue.turns)
+    (fixed,) = run(predictor, dialogues[:1], schema=BIKE)
+    assert fixed.turns[0].gold == State(), "a schema that is given goes first"

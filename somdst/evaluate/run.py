@@ -23,7 +23,7 @@ from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
-from somdst.model.prediction import Prediction, Predictor, SlotPrediction, TurnInput
+from somdst.model.prediction import Prediction, Predictor, SlotPrediction, TurnInput, reads_schemas
 from somdst.tracking.decisions import Rules
 from somdst.tracking.log import EMPTY, Result
 from somdst.tracking.step import rolling_batches, step
@@ -83,13 +83,14 @@ def run(
 ) -> list[DialogueRun]:
     """Run every dialogue and give the results in the order of the dialogues.
 
-    `schema` is the tracker's; by default the predictor's own. `progress` is called with the number of turns done.
+    `schema` is the tracker's; by default that of each dialogue, if it has one and the predictor reads schemas, else the
+    predictor's own. `progress` is called with the number of turns done.
     """
     if batch_size < 1:
         raise InputError(f"A batch needs at least one turn, not {batch_size}.")
-    rules = Rules(schema or predictor.schema, predictor.operation_set, threshold)
     given = list(dialogues)
-    gold = [_gold_states(dialogue, rules.schema) for dialogue in given]
+    rules = [Rules(_schema_of(dialogue, schema, predictor), predictor.operation_set, threshold) for dialogue in given]
+    gold = [_gold_states(dialogue, own.schema) for dialogue, own in zip(given, rules, strict=True)]
     memories = [EMPTY] * len(given)
     done: list[list[TurnRun]] = [[] for _ in given]
     for batch in rolling_batches([len(states) for states in gold], batch=batch_size):
@@ -98,13 +99,20 @@ def run(
                 memories[place] = replace(memories[place], state=gold[place][t - 1] if t else State())
         truth = [gold[place][t] for place, t in batch]
         steps = [(memories[place], given[place].turns[t]) for place, t in batch]
-        results = step(_Oracle.around(predictor, oracle, truth), steps, rules)
+        own = [rules[place] for place, _ in batch]
+        results = step(_Oracle.around(predictor, oracle, truth), steps, own)
         for (place, t), state, result in zip(batch, truth, results, strict=True):
             fed, memories[place] = memories[place].state, result.snapshot
-            done[place].append(TurnRun(given[place].turns[t], fed, _acted_on(result, rules), result.state, state))
+            acted = _acted_on(result, rules[place])
+            done[place].append(TurnRun(given[place].turns[t], fed, acted, result.state, state))
         if progress:
             progress(len(batch))
     return [DialogueRun(dialogue.id, tuple(turns)) for dialogue, turns in zip(given, done, strict=True)]
+
+
+def _schema_of(dialogue: Dialogue, schema: Schema | None, predictor: Predictor) -> Schema:
+    own = dialogue.schema if reads_schemas(predictor) else None
+    return schema or own or predictor.schema
 
 
 def _gold_states(dialogue: Dialogue, schema: Schema) -> list[State]:
@@ -147,6 +155,10 @@ class _Oracle:
     @property
     def schema(self) -> Schema:
         return self.predictor.schema
+
+    @property
+    def fixed_schema(self) -> bool:
+        return not reads_schemas(self.predictor)
 
     @property
     def operation_set(self) -> OperationSet:
