@@ -26,6 +26,12 @@ def train(
     minutes: learning.MinutesOption = None,
     seed: learning.SeedOption = None,
     encoder: learning.EncoderOption = None,
+    mix: Annotated[
+        str | None,
+        typer.Option(
+            "--mix", help="Learn from other corpora too, with their shares: sgd=0.3,domains=0.4.", show_default=False
+        ),
+    ] = None,
     limit: learning.LimitOption = 0,
     dev_limit: learning.DevLimitOption = None,
     skip_unknown: learning.SkipOption = False,
@@ -40,7 +46,7 @@ def train(
     """
     learning.require_torch()
     settings = learning.chosen_settings(
-        preset, config, assignments, epochs=epochs, seed=seed, encoder=encoder, dev_limit=dev_limit
+        preset, config, assignments, epochs=epochs, seed=seed, encoder=encoder, dev_limit=dev_limit, mix=mix
     )
     from somdst.learn.encoders import check_encoder
     from somdst.learn.task import read_task

@@ -15,6 +15,7 @@ from accelerate.utils import broadcast_object_list
 
 from somdst.errors import InputError
 from somdst.files import write_text
+from somdst.learn.batches import ExampleSource
 from somdst.learn.model import SomDst
 from somdst.learn.progress import Listener, Progress, TrainingRecord
 from somdst.learn.settings import Settings
@@ -34,13 +35,15 @@ def within_minutes(
     out: Path,
     first_model: Callable[[], tuple[SomDst, Encoder]],
     progress: Listener,
+    *,
+    source: ExampleSource | None = None,
 ) -> Settings:
     """The settings with as many epochs as fit into the minutes."""
     if "epochs" in settings.model_fields_set:
         raise InputError("Give a budget either in minutes or in epochs, not in both.")
     file = out / BUDGET
     if not file.exists():
-        epochs = _epochs_in(minutes, settings, task, first_model, progress)
+        epochs = _epochs_in(minutes, settings, task, first_model, progress, source)
         _write(file, minutes, epochs)
     before, epochs = _read(file)
     if before != minutes:
@@ -54,6 +57,7 @@ def _epochs_in(
     task: Task,
     first_model: Callable[[], tuple[SomDst, Encoder]],
     progress: Listener,
+    source: ExampleSource | None,
 ) -> float:
     records: list[TrainingRecord] = []
 
@@ -73,10 +77,11 @@ def _epochs_in(
             report=report,
             report_every=PROBE_STEPS // 2,
             stop_after=PROBE_STEPS,
+            source=source,
         )
         if probe.run().step < PROBE_STEPS:  # a signal came
             raise KeyboardInterrupt
-    turns = sum(len(dialogue.turns) for dialogue in task.dialogues)
+    turns = source.turns if source else sum(len(dialogue.turns) for dialogue in task.dialogues)
     rate = records[-1].turns_per_second if records else 0.0  # only the first process has records
     (rate,) = broadcast_object_list([rate])
     return max(round(60 * minutes * rate / turns, 3), 0.001)

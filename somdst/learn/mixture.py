@@ -12,9 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from somdst.corpora import open_corpus
+from somdst.corpora.domains import Domain, load_domains
+from somdst.corpora.made import made_dialogue
+from somdst.corpora.opening import has_parts, schema_for
+from somdst.corpora.schema_guided import read_paraphrases
 from somdst.errors import InputError
 from somdst.learn.batches import Example, examples_of
 from somdst.learn.noise import ValuePool
+from somdst.learn.settings import Settings
+from somdst.learn.task import Task
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
@@ -199,3 +206,66 @@ def _renamed(turn: Turn, renamed: Mapping[str, Slot]) -> Turn:
     state = State({str(renamed[slot]): value for slot, value in turn.state.items() if slot in renamed})
     domains = {old.split("-", 1)[0]: new.domain for old, new in renamed.items()}
     return replace(turn, state=state, domain=domains.get(turn.domain or "", turn.domain))
+
+
+# A mixture by the names of its corpora
+
+HISTORIES = (1, 2, 2, 3, 5)
+OWN = Variation(drop=0.1, distract=0.1, undescribed=0.02, histories=(3, 5, 5))
+"""For the corpus itself: mostly as it is."""
+GUIDED = Variation(paraphrase=0.8, drop=0.3, distract=0.4, undescribed=0.1, histories=HISTORIES)
+"""For corpora whose dialogues have schemas of their own."""
+MADE = Variation(drop=0.2, distract=0.35, histories=HISTORIES)
+"""For made dialogues, whose descriptions vary already."""
+DISTRACTING = 400
+"""Made schemas that other slots are drawn from."""
+
+
+def read_mixture(task: Task, settings: Settings) -> Mixture:
+    """The corpus of a task together with those of `settings.mix`."""
+    shares = parse_mix(settings.mix)
+    written = load_domains("train")
+    sources: dict[str, DialogueSource] = {"": Corpus(task.dialogues, task.schema, OWN)}
+    distractors = [task.schema, *(_made(f"distract-{number}", written) for number in range(DISTRACTING))]
+    paraphrases: Paraphrases = {}
+    for name in shares:
+        if name == "domains":
+            sources[name] = Made(lambda key: made_dialogue(key, written), MADE, seed=settings.seed)
+            continue
+        opened = open_corpus(name, split="train" if has_parts(name) else None)
+        guided = any(dialogue.schema for dialogue in opened.dialogues)
+        sources[name] = Corpus(opened.dialogues, None if guided else schema_for([opened]), GUIDED if guided else OWN)
+        own = {dialogue.schema.id: dialogue.schema for dialogue in opened.dialogues if dialogue.schema}
+        distractors += own.values()
+        if guided and settings.paraphrases is not None:
+            paraphrases = read_paraphrases(settings.paraphrases, name)
+    turns = settings.mix_turns or sum(len(dialogue.turns) for dialogue in task.dialogues)
+    rest = {"": 1 - sum(shares.values())} if sum(shares.values()) < 1 else {}
+    return Mixture(
+        sources, rest | shares, turns=turns, paraphrases=paraphrases, distractors=distractors, seed=settings.seed
+    )
+
+
+def _made(name: str, written: Sequence[Domain]) -> Schema:
+    schema = made_dialogue(name, written).schema
+    assert schema is not None
+    return schema
+
+
+def parse_mix(text: str) -> dict[str, float]:
+    """
+    >>> parse_mix("sgd-train.zip=0.3, domains=0.4")
+    {'sgd-train.zip': 0.3, 'domains': 0.4}
+    """
+    shares: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, share = part.rpartition("=")
+        try:
+            shares[name] = float(share) if equals and name else -1.0
+        except ValueError:
+            shares[name] = -1.0
+        if not 0 < shares[name] <= 1:
+            raise InputError(f'A mixture is written as CORPUS=SHARE,CORPUS=SHARE with shares up to 1, not as "{part}".')
+    if sum(shares.values()) > 1 + 1e-9:
+        raise InputError(f"The shares of a mixture are at most 1 together, not {sum(shares.values()):g}.")
+    return shares

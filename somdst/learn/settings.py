@@ -90,6 +90,18 @@ class Settings(Design):
         default=0.1, ge=0, le=1, description="Share of the examples whose user turn is typed differently."
     )
 
+    # Other corpora to learn from besides.
+    mix: str = Field(
+        default="",
+        description="Other corpora and their shares of the turns: sgd.zip=0.3,domains=0.4; the rest is the corpus.",
+    )
+    mix_turns: int = Field(
+        default=0, ge=0, description="Turns per epoch with mix; 0 takes as many as the corpus itself has."
+    )
+    paraphrases: Path | None = Field(
+        default=None, description="With mix: SGD-X, other names and descriptions for the services of SGD."
+    )
+
     # Evaluations and checkpoints.
     evaluate_every: float = Field(default=0.5, gt=0, description="Epochs between two evaluations on dev.")
     dev_limit: int = Field(default=0, ge=0, description="Evaluate on this many dialogues of dev; 0 takes all.")

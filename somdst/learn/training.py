@@ -19,6 +19,7 @@ from somdst.evaluate.saved import load
 from somdst.learn import machine
 from somdst.learn.budget import within_minutes
 from somdst.learn.encoders import check_encoder
+from somdst.learn.mixture import read_mixture
 from somdst.learn.model import SomDst
 from somdst.learn.progress import Listener, Phase, silent
 from somdst.learn.settings import Settings
@@ -92,8 +93,9 @@ def train(
     def first_model() -> tuple[SomDst, Encoder]:
         return from_model(start, fit, task.schema) if start else new_model(fit, task.schema, task.dialogues)
 
+    source = read_mixture(task, fit) if fit.mix else None
     if minutes is not None:
-        fit = within_minutes(minutes, fit, task, out, first_model, progress)
+        fit = within_minutes(minutes, fit, task, out, first_model, progress, source=source)
     model, encoder = first_model()
     dev_dialogues = task.dev[: fit.dev_limit or None]
     trainer = Trainer(
@@ -105,6 +107,7 @@ def train(
         evaluate=evaluator(dev_dialogues, progress) if dev_dialogues else None,
         report=progress,
         own_states=_own_states(fit.own_states),
+        source=source,
     )
     outcome = trainer.run()
     return TrainResult(
