@@ -204,7 +204,7 @@ def _ours(job: Job, dialogues: list[Dialogue], schema: Schema) -> float:
         trainer = Trainer(
             model, encoder, settings, dialogues, Path(out), report_every=1, stop_after=WARM_UP + job.steps
         )
-        trainer.report = lambda progress: clock.mark(trainer.position.turns)
+        trainer.report = lambda progress: clock.mark(trainer.position.turns) if progress.record else None
         trainer.run()
     return clock.rate
 

@@ -62,7 +62,7 @@ def records_in(heard: list[Progress]) -> list[TrainingRecord]:
 def test_it_learns(learned: tuple[Path, Outcome, list[Progress]]) -> None:
     out, outcome, heard = learned
     assert outcome.finished
-    assert [progress.done for progress in heard] == list(range(1, outcome.step + 1)), "every step is reported"
+    assert [progress.done for progress in heard] == list(range(outcome.step + 1)), "every step is reported"
     first, *_, last = records_in(heard)
     assert last.loss < 0.1 * first.loss
     assert outcome.best >= 85
@@ -244,7 +244,7 @@ def test_checkpoints_are_written_by_the_clock_too(tmp_path: Path) -> None:
         written.append(saved["position"]["step"] if saved else 0)
 
     trainer(tmp_path, settings, report=report).run()
-    assert written[:4] == [0, 1, 2, 3]
+    assert written[:5] == [0, 0, 1, 2, 3], "at the start, then before the checkpoint of each step"
     with pytest.raises(InputError, match="checkpoint_minutes"):
         load_settings("cpu", checkpoint_minutes=11)
 

@@ -48,7 +48,7 @@ def ablate(
     names = [name.strip() for name in sets.split(",") if name.strip()]
     check_encoder(settings.encoder)
     task = read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
-    learning.describe(task)
+    learning.describe(task, settings)
     with learning.ProgressBars() as bars:
         ablation = run(task, out, settings=settings, sets=names, seeds=seeds, minutes=minutes, progress=bars)
     if not ablation.finished:

@@ -1,4 +1,4 @@
-"""`somdst init`: a starter project for own data."""
+"""`somdst init`: a starter project for your own conversations."""
 
 from __future__ import annotations
 

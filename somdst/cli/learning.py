@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -122,17 +121,18 @@ def is_first_process() -> bool:
 
 def say(text: str) -> None:
     if is_first_process():
-        typer.echo(output.plain(text), err=True)
+        output.notice(text)
 
 
-def describe(task: Task) -> None:
+def describe(task: Task, settings: Settings) -> None:
     """Say what will be learned, and what is left out."""
     for dropped in task.dropped[:10]:
         say(f"left out: {dropped}")
     for slot, turns in task.outside.items():
         say(f'left out: the slot "{slot}", labelled in {output.counted(turns, "turn")}')
     learned = output.counted(len(task.dialogues), "dialogue")
-    say(f"{learned} to learn from, {len(task.dev):,} to evaluate on, {output.counted(len(task.schema), 'slot')}")
+    evaluated = len(task.dev[: settings.dev_limit or None])
+    say(f"{learned} to learn from, {evaluated:,} to evaluate on, {output.counted(len(task.schema), 'slot')}")
 
 
 class ProgressBars:
@@ -167,7 +167,7 @@ class ProgressBars:
         if progress.record:
             self._show_record(progress.phase, progress.record)
         if progress.phase not in self._tasks:
-            self._tasks[progress.phase] = self._bars.add_task(progress.phase, more="")
+            self._tasks[progress.phase] = self._bars.add_task(progress.phase, total=progress.total, more="")
         task = self._tasks[progress.phase]
         more = f"{self._turns_per_second}{self._dev}" if progress.unit == "steps" else self._rate(task, progress.unit)
         self._bars.update(task, completed=progress.done, total=progress.total, more=more)
@@ -193,4 +193,4 @@ class ProgressBars:
         if self._bars.console.is_terminal:
             self._bars.console.print(line, markup=False)
         else:
-            print(line, file=sys.stderr, flush=True)
+            output.notice(line)

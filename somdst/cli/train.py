@@ -55,7 +55,7 @@ def train(
     if start_from is None:
         check_encoder(settings.encoder)
     task = read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
-    learning.describe(task)
+    learning.describe(task, settings)
     with learning.ProgressBars() as bars:
         result = run(task, out, start_from=start_from, settings=settings, minutes=minutes, progress=bars)
     if not result.finished:

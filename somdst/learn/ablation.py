@@ -93,10 +93,13 @@ class Ablation:
         paper = self.like_the_papers
         names = tuple(dict.fromkeys(result.operation_set for result in self.results))
         columns = ("operations", "joint goal accuracy", *(["paper, on test"] if paper else []), f"minus {names[0]}")
-        columns += ("95% interval", "slot accuracy", "F1 of update", "steps", "minutes")
+        columns += ("slot accuracy", "F1 of update", "minutes")
         seeds = len(self.results) // len(names)
-        trained = f"{seeds} seeds" if seeds > 1 else "one seed"
-        note = f"Measured on {self.dev_turns:,} turns of dev, {trained}, the same steps for each set."
+        trained = f"{seeds} seeds" if seeds > 1 else "One seed"
+        note = (
+            f"Measured on {self.dev_turns:,} turns of dev, with the 95% interval of each difference. "
+            f"{trained}, {self.results[0].steps:,} steps for each set."
+        )
         rows = tuple(self._row(name, paper=paper) for name in names)
         return Table("ablation", "Operation sets", columns, rows, note + (f" {PAPER}" if paper else ""))
 
@@ -107,11 +110,9 @@ class Ablation:
             name,
             fmean(one.joint_goal_accuracy for one in runs),
             *([PUBLISHED[name]] if paper else []),
-            differs.points if differs else None,
-            f"{differs.low:+.2f} to {differs.high:+.2f}" if differs else None,
+            f"{differs.points:+.2f} ({differs.low:+.2f} to {differs.high:+.2f})" if differs else None,
             fmean(one.slot_accuracy for one in runs),
             fmean(one.f1.get(Operation.UPDATE, 0.0) for one in runs),
-            runs[0].steps,
             fmean(one.minutes for one in runs),
         )
 

@@ -18,10 +18,9 @@ from somdst.errors import InputError, StateError, did_you_mean
 from somdst.memory.operations import OperationSet
 from somdst.memory.schema import TextRules
 from somdst.model.config import Design, ModelConfig
+from somdst.tracking.records import WINDOW
 
 Precision = Literal["auto", "bf16", "fp32"]
-MAX_HISTORY = 16
-"""Older turns that a model may read at most. A stored conversation keeps no more of them at hand."""
 
 
 class Settings(Design):
@@ -29,7 +28,7 @@ class Settings(Design):
 
     # What a new model is designed like; `Design` has the defaults of folders that do not say it.
     history: int = Field(
-        default=5, ge=0, le=MAX_HISTORY, description="Turns before the current one that are read; at most 16."
+        default=5, ge=0, le=WINDOW, description=f"Turns before the current one that are read; at most {WINDOW}."
     )
     normalisation: TextRules = Field(
         default="everyday",

@@ -79,7 +79,7 @@ class _Run:
 
 @dataclass
 class Trainer:
-    """One run. `evaluate` gives the accuracy on dev in percent; `report` is called after every step."""
+    """One run. `evaluate` gives the accuracy on dev in percent; `report` is called first and after every step."""
 
     model: SomDst
     encoder: Encoder
@@ -147,6 +147,8 @@ class Trainer:
         evaluate_every = max(1, round(settings.evaluate_every * len(batches)))
         meter, last_checkpoint = Meter(), time.monotonic()
         order_epoch, order = -1, []
+        if run.is_first and position.step < steps:
+            self.report(Progress("training", position.step, steps, "steps"))
         while position.step < steps and not self._out_of_patience and not self._agree_to_stop(run.accelerator):
             epoch, index = divmod(position.step, len(batches))
             if epoch != order_epoch:
