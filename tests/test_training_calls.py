@@ -234,6 +234,14 @@ def test_an_export_into_another_folder_is_complete(tmp_path: Path) -> None:
     assert (out / WEIGHTS).read_bytes() == kept
 
 
+@pytest.mark.slow
+def test_the_built_in_model_is_exported_elsewhere(tmp_path: Path) -> None:
+    done = export("default", tmp_path / "mine", precisions=["int8"])
+    mine, built_in = (Tracker.from_pretrained(path).start() for path in (done.folder, "default"))
+    said = "I need a cheap hotel in the north for three nights."
+    assert mine.update(said).state == built_in.update(said).state != {}
+
+
 def test_an_export_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_graph(*_: Any) -> Any:
         raise InputError("no graph")

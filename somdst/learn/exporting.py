@@ -21,7 +21,7 @@ import onnx
 from somdst.corpora import open_corpus
 from somdst.errors import InputError, ModelError
 from somdst.evaluate.agreement import Agreement, agreement
-from somdst.files import replacing
+from somdst.files import replacing, write_text
 from somdst.learn.checkpoints import ENCODER, WEIGHTS, load_model
 from somdst.learn.graphs import decoder_graph, encoder_graph, reader_graph
 from somdst.learn.progress import Listener, Phase, silent
@@ -36,10 +36,10 @@ from somdst.model.values import FILE as LEXICON
 LARGEST_LOSS = 0.5
 """Points of joint goal accuracy that int8 may cost. With more, nothing is written."""
 BESIDES_GRAPHS = (
-    *("config.json", "schema.json", "tokenizer.json", LEXICON, "metrics.json", "README.md"),
+    *("schema.json", "tokenizer.json", LEXICON, "metrics.json", "README.md"),
     *(ENCODER, WEIGHTS, EMBEDDINGS),
 )
-"""What a complete model folder holds besides its graphs; not every model has all of it."""
+"""What a complete model folder holds besides its graphs and config.json; not every model has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def export(
     With `check`, the graphs are compared with torch on the first `limit` of these labelled dialogues, and nothing is
     written if int8 costs more than half a point of joint goal accuracy.
     """
-    folder = ModelFolder.open(model)
+    folder = ModelFolder.open(model).upgraded()
     target = _target(folder, Path(out) if out is not None else None)
     dialogues = _dialogues(check, limit)
     with _draft(target) as draft:
@@ -78,6 +78,7 @@ def export(
             )
         if target != folder.path:
             _copy(folder, target)
+        _write_config(folder, target)  # graphs are always of the present format
         for file in graphs:
             file.replace(target / file.name)
     return Exported(target, tuple(target / file.name for file in graphs), found)
@@ -109,6 +110,10 @@ def _write(path: Path, graph: onnx.ModelProto) -> Path:
     with replacing(path) as stream:
         stream.write(graph.SerializeToString())
     return path
+
+
+def _write_config(folder: ModelFolder, path: Path) -> None:
+    write_text(path / "config.json", folder.config.model_dump_json(indent=2) + "\n")
 
 
 def _target(folder: ModelFolder, out: Path | None) -> Path:
@@ -170,6 +175,7 @@ def _compare(
     progress: Listener,
 ) -> dict[str, Agreement]:
     folder.link_text(draft)
+    _write_config(folder, draft)
     torch = TorchPredictor.from_folder(folder)
     phase = Phase("comparing with torch", len(precisions), progress, unit="precisions")
     found = {}

@@ -32,7 +32,7 @@ class Settings(Design):
     )
     normalisation: TextRules = Field(
         default="everyday",
-        description="Text rules: multiwoz, everyday or lowercase. Chosen by the schema unless it is given.",
+        description="Text rules if the schema names none: lowercase, everyday or multiwoz. Chosen by the slots.",
     )
     lexicon_cutoff: float = Field(
         default=0.75, ge=0, le=1, description="How near a value must be to a known one to become it; 0 never."
