@@ -39,7 +39,7 @@ def test_a_sample_has_enough_turns() -> None:
 def test_padded_to_one_length() -> None:
     encoder = tiny.encoder()
     ids = torch.tensor([[encoder.cls, encoder.sep]])
-    batch = padded(Batch(ids, ids * 0, ids > 0, ids[:, :1] * 0), length=6, pad=encoder.pad)
+    batch = padded(Batch(ids, ids * 0, ids > 0, ids[:, :1] * 0, ids[:, :1] >= 0), length=6, pad=encoder.pad)
     assert batch.ids.tolist() == [[encoder.cls, encoder.sep, 0, 0, 0, 0]]
     assert batch.mask.tolist() == [[True, True, False, False, False, False]]
     assert batch.segments.shape == (1, 6)
