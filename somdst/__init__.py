@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from somdst.service.client import Client
     from somdst.tracking.tracker import Conversation, Tracker
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "DONTCARE",
     "Client",

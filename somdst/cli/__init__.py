@@ -1,1 +1,1 @@
-"""The command line. One file a command; heavy imports stand inside the commands, so that help is instant."""
+"""The command line. One file per group of commands. Heavy imports are inside the commands, so that help is instant."""

@@ -2,7 +2,7 @@
 
 A slot that is absent is NULL: nothing is known of it. `DONTCARE` says that the user has no preference. It is a value
 of its own kind, so that a place called "dontcare" would still be a place; only in JSON is it written as the word.
-How a state changes is `operations.py`'s concern.
+Does not change a state; see `operations.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`ModelConfig`: everything about a trained model that is needed to use it, besides its schema and its weights.
 
-It is `config.json` in a model's folder. How a model is trained is `learn/settings.py`'s concern.
+It is `config.json` in a model's folder. Does not say how a model is trained; see `learn/settings.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Design(BaseModel):
         default=0.0, ge=0, le=1, description="How near a value must be to a known one to become it; 0 never."
     )
     tell_apart: bool = Field(
-        default=False, description="Write anew where slots that are `different` in the schema get the same value."
+        default=False, description="Generate again where slots that are `different` in the schema get the same value."
     )
 
 

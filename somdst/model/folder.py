@@ -5,7 +5,7 @@
     encoder.int8.onnx, decoder.int8.onnx, reader.int8.onnx, and the same with float32: to run
     embeddings.int8.bin               word embeddings, where weights and int8 graphs share them
 
-`default` is the model that ships with the package. Reading weights is the engines' concern.
+`default` is the model that ships with the package. Does not read weights; the engines do (`ENGINES`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Three kinds: "multiwoz" follows the preprocessing that the paper's data went through, written as tables of small pure
 functions; "everyday" writes out short forms and spoken times before that; "lowercase" only lower-cases and tidies
-spaces. The repair of gold labels is `labels.py`'s concern. Word
-pieces and special tokens are the encoding's: a "[NULL]" that a user types is text like any other here.
+spaces. Does not repair gold labels (`corpora/labels.py`) and knows no word pieces or special tokens (`encoding.py`): a
+"[NULL]" that a user types is text like any other here.
 """
 
 from __future__ import annotations

@@ -35,11 +35,11 @@ class Decision(NamedTuple):
     held: tuple[Pending, ...]
     refused: tuple[Refused, ...]
     released: tuple[Pending, ...]
-    """Writes held back before that this turn answers: it writes the slot, asks anew, or says what stands there."""
+    """Writes held back before that this turn answers: it writes the slot, asks again, or gives the value it has."""
 
 
 def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision:
-    """Sort the predicted writes into made, held back and refused; what stands there already answers a question."""
+    """Sort the predicted writes into made, held back and refused; a value that is already there answers a question."""
     changes: list[Change] = []
     held: list[Pending] = []
     refused: list[Refused] = []
