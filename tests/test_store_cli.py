@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -91,6 +92,29 @@ def test_errors_are_one_line(path: Path, arguments: Sequence[str], sentence: str
     [line] = done.stderr.splitlines()
     assert line.startswith("somdst: ")
     assert sentence in line
+
+
+@pytest.mark.parametrize("command", [("verify",), ("export", "out.jsonl"), ("erase", "--subject", "s"), ("expire",)])
+@pytest.mark.parametrize("kind", ["garbage", "of another program", "cut short", "a folder's name"])
+def test_a_file_that_is_no_database(path: Path, tmp_path: Path, command: tuple[str, ...], kind: str) -> None:
+    file = tmp_path / "file.bin"
+    if kind == "garbage":
+        file.write_bytes(b"garbage, not a database " * 100)
+        sentence = "file.bin is not a somdst database: give the file that `somdst serve` was started with."
+    elif kind == "cut short":
+        file.write_bytes(path.read_bytes()[:-5000])
+        sentence = "The database file.bin is damaged: put a backup in its place."
+    elif kind == "of another program":
+        other = sqlite3.connect(file)
+        other.execute("CREATE TABLE notes (words TEXT)")
+        other.close()
+        sentence = "This is not a somdst database: it has a table notes. Name another file."
+    else:
+        file.mkdir()
+        sentence = f"There is no database {file}: give the file that `somdst serve` was started with."
+    done = somdst("store", *command, "--database", file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [f"somdst: {sentence}"]
 
 
 def test_serve_says_where_it_listens(tmp_path: Path) -> None:

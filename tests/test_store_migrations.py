@@ -207,7 +207,7 @@ def test_the_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE notes (words TEXT)")
     other.commit()
-    with pytest.raises(StoreError, match="not one of somdst: it has the table notes"):
+    with pytest.raises(StoreError, match="This is not a somdst database: it has a table notes"):
         Store(str(path)).ping()
     assert [name for (name,) in other.execute("SELECT name FROM sqlite_master")] == ["notes"]
     other.close()

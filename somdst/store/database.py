@@ -1,7 +1,7 @@
-"""The database: one code path for SQLite and PostgreSQL, with what differs between them kept in this file.
+"""Connections to SQLite or PostgreSQL: one code path for both, with what differs between them kept in this file.
 
 SQLite is set up so that a commit that returned is on the disk (WAL, synchronous=FULL) and so that erased text is
-overwritten (secure_delete). Driver errors become `Unavailable`, one sentence each.
+overwritten (secure_delete). Driver errors become a `StoreError` of one sentence. Does not know any table.
 """
 
 from __future__ import annotations
@@ -41,40 +41,61 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """A transaction that sees one moment of the database."""
         self.prepare()
-        with _translated(), self.engine.connect() as connection, connection.begin():
+        with self._translated(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that is durable when this returns, and did nothing when it raises."""
         self.prepare()
-        with _translated(), self._writer() as connection, connection.begin():
+        with self._translated(), self._writer() as connection, connection.begin():
             yield connection
 
     def prepare(self) -> None:
-        """Make the tables or bring them up to date, once."""
+        """Make the tables, or bring them up to date; once per process."""
         if self._ready:
             return
         with self._lock:
             if not self._ready:
-                with _translated(), self._writer() as connection, connection.begin():
+                with self._translated(), self._writer() as connection, connection.begin():
                     migrate(connection)
                 self._ready = True
 
     def scrub(self) -> bool:
-        """Make sure that what was deleted is in no file any more; False where a reader kept a part of it for now.
+        """Make sure that no file contains what was deleted; False where a reader still needs a part of it.
 
         In SQLite the deleted rows were overwritten in the main file at the latest when the WAL was merged into it.
         PostgreSQL reuses the space by its own vacuum, and old write-ahead files go at its next checkpoints.
         """
         if not self.sqlite:
             return True
-        with _translated(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with self._translated(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             busy, _, _ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
             return not busy
 
     def close(self) -> None:
         self.engine.dispose()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._problem(str(error.orig)) from error
+        except SQLAlchemyError as error:  # no connection of the pool became free in time
+            raise Unavailable("The database is too busy: try again in a moment.") from error
+
+    def _problem(self, message: str) -> StoreError:
+        name = Path(str(self.url.database)).name
+        if "file is not a database" in message:
+            return StoreError(f"{name} is not a somdst database: give the file that `somdst serve` was started with.")
+        if "malformed" in message:
+            return StoreError(f"The database {name} is damaged: put a backup in its place.")
+        if "unable to open database file" in message:
+            return StoreError(f"The database {name} cannot be opened: check its folder and its permissions.")
+        if "readonly database" in message:
+            return StoreError(f"The database {name} cannot be written: check the permissions of it and its folder.")
+        return Unavailable(_sentence(message))
 
     def _writer(self) -> Connection:
         return self.engine.connect().execution_options(somdst_write=True)
@@ -115,7 +136,7 @@ def _engine(url: URL, *, pool_size: int) -> Engine:
 
 
 def _postgres_limits(url: URL) -> dict[str, Any]:
-    """So that a server that has gone silent holds nobody for ever. What the URL says itself goes first."""
+    """Time limits, so that a server that does not answer blocks nobody for ever. What the URL says takes precedence."""
     limits = {
         "connect_timeout": 5,
         "keepalives_idle": 10,
@@ -154,16 +175,6 @@ def _begin_sqlite(connection: Connection) -> None:
     # Taking the write lock at the start makes it wait for its turn instead.
     writes = connection.get_execution_options().get("somdst_write")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except DBAPIError as error:
-        raise Unavailable(_sentence(str(error.orig))) from error
-    except SQLAlchemyError as error:  # the pool's time-out
-        raise Unavailable("The database is too busy: try again in a moment.") from error
 
 
 def _sentence(message: str) -> str:

@@ -148,7 +148,7 @@ def migrate(connection: Connection, *, upto: int = LATEST) -> list[int]:
         )
     if applied == 0:
         if connection.dialect.name == "sqlite" and (others := inspect(connection).get_table_names()):
-            raise StoreError(f"The database is not one of somdst: it has the table {others[0]}. Name another file.")
+            raise StoreError(f"This is not a somdst database: it has a table {others[0]}. Name another file.")
         connection.execute(
             text("CREATE TABLE migrations (number INTEGER PRIMARY KEY, applied_at DOUBLE PRECISION NOT NULL)")
         )
