@@ -3,8 +3,9 @@
     python tests/serve_scripted.py --port 8000 --database /tmp/conversations.sqlite
 
 Type "hotel area north" to write, "maybe hotel area north" for a pending write, "no hotel area", "any hotel area".
-`--delay` makes the predictor as slow as a model: so many seconds a run and so many more a turn. `--other` adds the
-model "shouting", which writes every value in capitals, to replay conversations under.
+`--gate FOLDER` makes the predictor wait until there is a file `open` in a folder, so that a test decides when a turn is
+done; a file `entered` says that it waits. `--other` adds the model "shouting", which writes every value in capitals, to
+replay conversations under.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import argparse
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -22,6 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from scripted import RulePredictor
+from waiting import until
 
 from somdst.errors import ModelError
 from somdst.memory.operations import Operation
@@ -32,15 +33,16 @@ from somdst.service.server import bind, serve
 from somdst.tracking.tracker import Tracker
 
 
-class Slow(RulePredictor):
-    def __init__(self, run: float, turn: float) -> None:
+class Gated(RulePredictor):
+    def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.run, self.turn = run, turn
+        self.folder = folder
 
     def predict(
         self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
     ) -> list[Prediction]:
-        time.sleep(self.run + self.turn * len(inputs))
+        (self.folder / "entered").touch()
+        until((self.folder / "open").exists, what="the opening of the gate")
         return super().predict(inputs, operations=operations)
 
 
@@ -63,13 +65,13 @@ class Shouting(RulePredictor):
         ]
 
 
-def opener(*, threshold: float = 0.5, delay: tuple[float, float] = (0.0, 0.0)):  # type: ignore[no-untyped-def]
+def opener(*, threshold: float = 0.5, gate: Path | None = None):  # type: ignore[no-untyped-def]
     def open_tracker(name: str) -> Tracker:
         if name == "broken":
             raise ModelError("The model folder broken is missing: run `somdst models`.")
         if name == "shouting":
             return Tracker(Shouting(), threshold=threshold)
-        return Tracker(Slow(*delay) if any(delay) else RulePredictor(), threshold=threshold)
+        return Tracker(Gated(gate) if gate else RulePredictor(), threshold=threshold)
 
     return open_tracker
 
@@ -82,7 +84,7 @@ def main() -> None:
     parser.add_argument("--other", action="store_true")
     parser.add_argument("--keys")
     parser.add_argument("--threshold", type=float, default=0.5)
-    parser.add_argument("--delay", type=float, nargs=2, default=(0.0, 0.0), metavar=("RUN", "TURN"))
+    parser.add_argument("--gate", type=Path, metavar="FOLDER")
     parser.add_argument("--max-batch", type=int, default=32)
     parser.add_argument("--max-turns", type=int, default=256)
     parser.add_argument("--body-timeout", type=float, default=300.0)
@@ -106,7 +108,7 @@ def main() -> None:
     listener = bind("127.0.0.1", options.port, keys=settings.keys is not None, insecure=False)
 
     def run() -> None:
-        app = create_app(settings, opener(threshold=options.threshold, delay=tuple(options.delay)))
+        app = create_app(settings, opener(threshold=options.threshold, gate=options.gate))
         serve(app, settings, sockets=[listener], log_level=options.log_level)
 
     if options.reborn:
