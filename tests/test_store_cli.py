@@ -133,10 +133,3 @@ def test_serve_says_where_it_listens(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=300)
     assert out == ""
-
-
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
-    (tmp_path / "garbage.bin").write_bytes(b"not a database at all " * 100)
-    done = somdst("store", "verify", "--database", tmp_path / "garbage.bin")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("somdst: The database is not an SQLite file, or is damaged: give the file")

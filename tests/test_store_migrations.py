@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import inspect, text
+from waiting import LIMIT
 
 from somdst.errors import StoreError
 from somdst.memory.state import State
@@ -92,7 +93,7 @@ def test_processes_that_start_at_once(database: str, old: bool) -> None:
         make_old(database, upto=1)
     code = f"from somdst.store import Store; s = Store({database!r}); s.create('a'); print('done')"
     processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(3)]
-    assert [process.communicate(timeout=60)[0] for process in processes] == [b"done\n"] * 3
+    assert [process.communicate(timeout=LIMIT)[0] for process in processes] == [b"done\n"] * 3
     store = Store(database)
     assert len(store.page("a").records) == 3 + old
     with store.database.read() as connection:

@@ -182,7 +182,5 @@ def _sentence(message: str) -> str:
         return "The database has no space left: free some, then try again; nothing was written."
     if "locked" in message or "lock timeout" in message or "statement timeout" in message:
         return "The database is locked by another process: try again in a moment; nothing was written."
-    if "not a database" in message or "malformed" in message:
-        return "The database is not an SQLite file, or is damaged: give the file that `somdst serve` was started with."
     # A connection can be lost after the commit was sent: then nobody knows, and only the same key is safe.
     return "The database cannot be reached: try again in a moment, with the same Idempotency-Key if there was one."
