@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from somdst.corpora.jsonlines import turn_to_json
+from somdst.corpora.jsonlines import dialogue_to_json
 from somdst.errors import CorpusError, InputError
 from somdst.memory.dialogue import Dialogue
 from somdst.tracking.log import EMPTY, Result
@@ -76,16 +76,12 @@ class Annotated:
 
     def to_json(self) -> dict[str, Any]:
         """The project's JSON line, with the predicted state in place of the label, and what each turn did."""
-        turns = [
-            {
-                **turn_to_json(turn),
-                **result.tracked.to_json(),
-                "domain": turn.domain or result.domain,
-            }
-            for turn, result in zip(self.dialogue.turns, self.results, strict=True)
+        data = dialogue_to_json(self.dialogue)
+        data["turns"] = [
+            {**said, **result.tracked.to_json(), "domain": said["domain"] or result.domain}
+            for said, result in zip(data["turns"], self.results, strict=True)
         ]
-        goal = {} if self.dialogue.goal is None else {"goal": list(self.dialogue.goal)}
-        return {"id": self.dialogue.id, "turns": turns, **goal}
+        return data
 
     def to_line(self) -> str:
         return json.dumps(self.to_json(), ensure_ascii=False)
