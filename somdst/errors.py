@@ -1,7 +1,7 @@
 """The errors that somdst raises on purpose.
 
-Each carries one sentence that says what came, what was expected and what to do next. The command line prints
-that sentence and exits with code 2, the service sends it as a 4xx answer. Anything else that is raised is a bug.
+Each has one sentence that says what came, what was expected and what to do next. The command line prints that sentence
+and exits with code 2; the service sends it with a 4xx or 5xx status. Anything else that is raised is a bug.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FileError(SomdstError):
 
 
 class StoreError(SomdstError):
-    """A conversation that cannot be stored or read."""
+    """A conversation that cannot be stored or read, or a database that cannot be used."""
 
 
 class NotFound(StoreError):
@@ -63,11 +63,11 @@ class Unavailable(StoreError):
 
 
 class Overloaded(SomdstError):
-    """Too much is under way. Nothing was written: the same request can be sent again."""
+    """Too much is going on. Nothing was written: the same request can be sent again."""
 
 
-class Refused(SomdstError):
-    """A request that is refused before anything looks at its content."""
+class RequestRefused(SomdstError):
+    """A request that is refused before its content is read."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)

@@ -29,7 +29,7 @@ from somdst.errors import (
     ModelError,
     NotFound,
     Overloaded,
-    Refused,
+    RequestRefused,
     SchemaError,
     SomdstError,
     StateError,
@@ -77,7 +77,7 @@ _STATUS: tuple[tuple[type[SomdstError], int], ...] = (
 
 def status_of(error: SomdstError) -> int:
     """The HTTP status that goes with an error."""
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
@@ -238,9 +238,11 @@ class Guarded:
             return LOCAL
         scheme, _, key = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not key.strip():
-            raise Refused(401, "This needs an API key: send it as `Authorization: Bearer KEY`.")
+            raise RequestRefused(401, "This needs an API key: send it as `Authorization: Bearer KEY`.")
         if (tenant := keys.tenant(key.strip())) is None:
-            raise Refused(401, "This API key is not known: check it, or ask the operator of the service for one.")
+            raise RequestRefused(
+                401, "This API key is not known: check it, or ask the operator of the service for one."
+            )
         return tenant
 
 
@@ -253,13 +255,13 @@ def _check_origin(headers: Headers, method: str) -> None:
     host = headers.get("host", "").lower()
     named = HOST.fullmatch(host)
     if named is None or not loopback(named[1].removeprefix("[").removesuffix("]")):
-        raise Refused(421, "Without API keys this service answers to localhost only: use http://127.0.0.1.")
+        raise RequestRefused(421, "Without API keys this service answers to localhost only: use http://127.0.0.1.")
     if method in ("GET", "HEAD"):
         return
     sites = {value.strip().lower() for value in headers.getlist("sec-fetch-site")}
     origins = {value.strip().lower() for value in headers.getlist("origin")}
     if not sites <= {"same-origin", "none"} or not origins <= {f"http://{host}", f"https://{host}"}:
-        raise Refused(403, "Another web site may not use this service: open its own page instead.")
+        raise RequestRefused(403, "Another web site may not use this service: open its own page instead.")
 
 
 class Limited:
@@ -279,12 +281,12 @@ class Limited:
                 return
             self._check(scope, body)
         except TimeoutError:
-            error = Refused(
+            error = RequestRefused(
                 408, f"The body did not arrive within {self.settings.body_timeout:g} seconds: send it again."
             )
             await _closing(problem(error))(scope, receive, send)
             return
-        except Refused as error:
+        except RequestRefused as error:
             await _closing(problem(error))(scope, receive, send)
             return
         await self.app(scope, _again(body, receive), send)
@@ -306,19 +308,23 @@ class Limited:
             if not message.get("more_body"):
                 return b"".join(chunks)
 
-    def _too_big(self, size: int) -> Refused:
-        return Refused(413, f"The body has {size} bytes and at most {self.settings.max_body} are read: send less.")
+    def _too_big(self, size: int) -> RequestRefused:
+        return RequestRefused(
+            413, f"The body has {size} bytes and at most {self.settings.max_body} are read: send less."
+        )
 
     def _check(self, scope: Scope, body: bytes) -> None:
         if not body:
             return
         kind = Headers(scope=scope).get("content-type", "").split(";")[0].strip().lower()
         if kind != "application/json":
-            raise Refused(415, "The body must be JSON: send it with `Content-Type: application/json`.")
+            raise RequestRefused(415, "The body must be JSON: send it with `Content-Type: application/json`.")
         if not _is_utf8(body):
-            raise Refused(400, "The body is not UTF-8 text: encode the JSON as UTF-8.")
+            raise RequestRefused(400, "The body is not UTF-8 text: encode the JSON as UTF-8.")
         if depth(body) > self.settings.max_depth:
-            raise Refused(400, f"The JSON is nested deeper than {self.settings.max_depth} levels: make it flatter.")
+            raise RequestRefused(
+                400, f"The JSON is nested deeper than {self.settings.max_depth} levels: make it flatter."
+            )
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -26,7 +26,7 @@ class Damage:
 
 
 def verify(store: Store) -> Iterator[Damage | None]:
-    """Replay every conversation of every tenant; for each what is wrong with it, or None."""
+    """Replay every conversation of every tenant. Yields for each what is wrong with it, or None."""
     for id in _ids(store):
         with store.database.read() as connection:
             query = select(conversations.c.version, conversations.c.snapshot).where(conversations.c.id == id)
@@ -63,8 +63,8 @@ def export(store: Store, *, tenant: str | None = None, every: bool = False) -> I
 
 
 def _ids(store: Store, *, tenant: str | None = None, alive: bool = False) -> Iterator[str]:
-    """The ids of all conversations, a thousand a query, so that no transaction is open for long; with `alive`, not of
-    those whose time is over."""
+    """The ids of all conversations, a thousand per query, so that no transaction is open for long. With `alive`, those
+    that have expired are left out."""
     last = ""
     while True:
         query = select(conversations.c.id).where(conversations.c.id > last)

@@ -157,8 +157,9 @@ def corrected(entries: Sequence[Entry]) -> bool:
 def to_dialogue(entries: Sequence[Entry], *, id: str) -> Dialogue:
     """The turns in force with the states that they should have led to, as a dialogue to train on.
 
-    What a person said of a slot holds from the turn that it is about: for a confirmed write the turn that asked for it;
-    for a correction the latest turn that says the value, as long as the slot was not written after it; else the last.
+    What a person said about a slot holds from the turn that it is about. For a confirmed write this is the turn that
+    asked for it. For a correction it is the latest turn that says the value, if the slot was not written after it, and
+    else the last turn.
     """
     start = State()
     turns: list[Turn] = []

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Conversation:
-    """One conversation in memory: the log, what it comes to, and everything that can be done to it.
+    """One conversation in memory: the log, its snapshot, and everything that can be done to it.
 
-    Every method that changes something gives a `Result`. Whatever raises an error leaves the conversation as it was.
+    Every method that changes something gives a `Result`. A method that raises leaves the conversation as it was.
     """
 
     def __init__(self, tracker: Tracker, entries: Sequence[Entry] = ()) -> None:
@@ -59,11 +59,11 @@ class Conversation:
             return self.take(self.tracker.step(self.snapshot, Turn(system=system, user=user)))
 
     async def update_async(self, user: str, system: str = "") -> Result:
-        """`update` in a thread, so that an event loop goes on meanwhile."""
+        """`update` in a thread, so that the event loop is not blocked."""
         return await asyncio.to_thread(self.update, user, system)
 
     def correct(self, slot: str, value: Value | None, *, pin: bool = False) -> Result:
-        """Write a value by hand, None deleting: the next turn starts from it."""
+        """Write a value by hand; None deletes. The next turn starts from it."""
         with self.lock:
             return self.take(self.tracker.correct(self.snapshot, {slot: value}, pin=pin))
 
@@ -73,6 +73,7 @@ class Conversation:
             return self.take(self.tracker.pin(self.snapshot, slots))
 
     def unpin(self, *slots: str) -> Result:
+        """Let every prediction change these slots again."""
         with self.lock:
             return self.take(edits.unpin(self.snapshot, slots))
 
@@ -99,13 +100,13 @@ class Conversation:
             return self.take(edits.redo(self.snapshot, self._entry_at))
 
     def at(self, version: int) -> Snapshot:
-        """The conversation as it was after so many entries; 0 is the start."""
+        """The conversation as it was at a version, which is a number of entries; 0 is the start."""
         if not 0 <= version <= self.version:
             raise InputError(f"There is no version {version}: this conversation has 0 to {self.version}.")
         return replay(self._entries[:version])
 
     def history(self, slot: str) -> tuple[SlotEvent, ...]:
-        """Why is this slot so? Everything that happened to it, oldest first."""
+        """Why does this slot have its value? Everything that happened to it, oldest first."""
         return slot_history(self._entries, self.tracker.slot(slot))
 
     def to_dialogue(self, *, id: str) -> Dialogue:
@@ -113,7 +114,7 @@ class Conversation:
         return to_dialogue(self._entries, id=id)
 
     def to_json(self) -> dict[str, Any]:
-        """The whole log, and the state for whoever only wants that."""
+        """The whole log, and the state for readers that only want that."""
         entries = [entry.to_json(defaults=False) for entry in self._entries]
         return {"entries": entries, "state": self.state.to_json()}
 

@@ -1,10 +1,12 @@
 """What becomes of a prediction: which writes are made, which are held back, which are refused.
 
-Three rules stand between a model and the memory, in this order:
+Three rules apply, in this order:
 
-1. a slot with a closed list takes only a value of it: the nearest one, and where none is near the write is refused;
-2. a pinned slot changes only through a value that was copied out of the current turn's words;
-3. a write less probable than the threshold is held back, with a question to ask.
+1. a slot with a closed list takes only a value of the list: the nearest one. Where none is near, the write is refused;
+2. a pinned slot changes only through a value that was copied from the words of the current turn;
+3. a write that is less probable than the threshold is held back, with a question to ask.
+
+Does not say which value is nearest; see `model/values.py`.
 """
 
 from __future__ import annotations

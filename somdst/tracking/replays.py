@@ -7,6 +7,7 @@ left out. Nothing is stored.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -38,7 +39,7 @@ class Difference(JsonRecord):
 class _Rerun:
     """One conversation on its way through the other model."""
 
-    todo: list[Entry]
+    todo: deque[Entry]
     states: list[State] = field(default_factory=list)  # as stored, after each turn
     snapshot: Snapshot = EMPTY
     differences: list[Difference] = field(default_factory=list)
@@ -49,13 +50,13 @@ class _Rerun:
             entry = self.todo[0]
             if entry.turn is not None:
                 return entry.turn
-            repeated = _repeat(self.snapshot, self.todo.pop(0))
+            repeated = _repeat(self.snapshot, self.todo.popleft())
             if repeated is not None:
                 self.snapshot = repeated.snapshot
         return None
 
     def take(self, after: Snapshot) -> None:
-        self.todo.pop(0)
+        self.todo.popleft()
         self.snapshot = after
         number = after.turn_count
         self.differences += compare(self.states[number - 1], after.state, turn=number)
@@ -79,7 +80,7 @@ def compare(stored: State, replayed: State, *, turn: int) -> list[Difference]:
 
 
 def _prepare(log: Sequence[Entry]) -> _Rerun:
-    return _Rerun([log[number - 1] for number in in_force(log)], [turn.state for turn in turns(log)])
+    return _Rerun(deque(log[number - 1] for number in in_force(log)), [turn.state for turn in turns(log)])
 
 
 def _repeat(snapshot: Snapshot, entry: Entry) -> Result | None:

@@ -34,7 +34,7 @@ from somdst.tracking.step import Step, step
 __all__ = ["MAX_TEXT", "MAX_VALUE", "Conversation", "Result", "Tracker", "check_turn"]
 
 MAX_TEXT = 20_000
-"""Longest utterance in characters. A model reads a few hundred words; far more than that is no utterance."""
+"""Longest utterance, in characters. A model reads a few hundred words; anything far longer is no utterance."""
 MAX_VALUE = 500
 """Longest value that a person may write, in characters."""
 
@@ -93,13 +93,13 @@ class Tracker:
         return self.step_many([(snapshot, turn)], time=time)[0]
 
     def step_many(self, steps: Sequence[Step], *, time: datetime | None = None) -> list[Result]:
-        """What turns do to as many conversations, in one run of the model. One bad turn refuses them all."""
+        """What turns do to as many conversations, in one run of the model. If one turn is bad, none is tracked."""
         for _, turn in steps:
             check_turn(turn)
         return step(self.predictor, steps, self._rules, time=time)
 
     def step_each(self, steps: Sequence[Step]) -> list[Result | Exception]:
-        """As `step_many`, but a turn that cannot be tracked gives its error and spoils no other."""
+        """Like `step_many`, but a turn that cannot be tracked gives its error, and the others are tracked."""
         try:
             return list(self.step_many(steps))
         except Exception as error:
@@ -116,7 +116,7 @@ class Tracker:
         source: Source = "person",
         time: datetime | None = None,
     ) -> Result:
-        """Write values by hand, None deleting. They are the next turn's input."""
+        """Write values by hand; None deletes. The next turn starts from them."""
         checked = {self.slot(slot): self._checked(slot, value) for slot, value in values.items()}
         if not checked:
             raise InputError("A correction needs at least one slot.")
