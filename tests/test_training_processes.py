@@ -218,7 +218,7 @@ def test_all_settings_are_printed() -> None:
 
 
 def test_an_encoder_that_cannot_be_reached(tmp_path: Path) -> None:
-    """One line, without retries: a port that refuses connections stands for a hub that cannot be reached."""
+    """One line, without retries: a port that refuses connections acts as a hub that cannot be reached."""
     nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "somdst", "train", "synthetic:2", str(tmp_path / "run"), "--encoder", "nosuch/enc"]
     done = subprocess.run(command, env=ONE_THREAD | nowhere, capture_output=True, text=True)
