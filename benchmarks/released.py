@@ -41,7 +41,7 @@ class ReleasedWay:
         """One turn, with this many slots generated; gives the number of tokens that were."""
         encoding = self.encoder.encode(input)
         arrays = pad([encoding], pad_id=self.encoder.pad, multiple=LENGTH)
-        batch = Batch(*map(torch.from_numpy, arrays))  # type: ignore[arg-type]
+        batch = Batch(*map(torch.from_numpy, arrays[:5]))  # type: ignore[arg-type]
         encoded = self.model.encode(batch)
         encoded.operations.softmax(-1).argmax(-1)
         # No token is the end (eos is -1), so that every slot takes all nine steps.

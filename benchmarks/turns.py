@@ -105,15 +105,13 @@ def torch_variants(model: str, folder: Path) -> dict[str, Variant]:
     import torch
     from released import ReleasedWay
 
-    from somdst.learn.exporting import write_graphs
+    from somdst.learn.exporting import export
     from somdst.learn.torch_predictor import TorchPredictor
 
     torch.set_num_threads(2)
     opened = ModelFolder.open(model)
     if not (opened.path / "encoder.float32.onnx").exists():
-        write_graphs(opened, folder, ("float32",))
-        opened.link_text(folder)
-        opened = ModelFolder.open(folder)
+        opened = ModelFolder.open(export(model, folder / "model", precisions=("float32",)).folder)
     released = ReleasedWay(opened.encoder())
     return {
         "float32": predicting(Runtime(opened, precision="float32", threads=2)),

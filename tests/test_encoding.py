@@ -323,8 +323,9 @@ MULTIWOZ = ("dev.jsonl.xz", "test.jsonl.xz")
 
 @pytest.mark.data
 def test_lengths_of_multiwoz(minilm: Tokenizer, data: Path) -> None:
-    encoder = Encoder(minilm, Schema.multiwoz(), ModelConfig(layout="paper"))
-    short = Encoder(minilm, Schema.multiwoz(), ModelConfig(layout="compact"))
+    schema = Schema(Schema.multiwoz().slots, text_rules="multiwoz")
+    encoder = Encoder(minilm, schema, ModelConfig(layout="paper", normalisation="multiwoz"))
+    short = Encoder(minilm, schema, ModelConfig(layout="compact"))
     empty = encoder.encode(turn_input("hello"))
     assert len(empty) - empty.slots[0] == 165
     lengths, compact = [], []
@@ -348,7 +349,7 @@ CHANGED = {"caf聨 jello galery": "caf jello galery"}
 
 @pytest.mark.data
 def test_values_of_multiwoz_survive(minilm: Tokenizer, data: Path) -> None:
-    encoder = Encoder(minilm, Schema.multiwoz(), ModelConfig())
+    encoder = Encoder(minilm, Schema(Schema.multiwoz().slots, text_rules="multiwoz"), ModelConfig())
     changed, values = {}, 0
     for dialogue in (dialogue for name in MULTIWOZ for dialogue in open_corpus(data / "multiwoz-2.1" / name).dialogues):
         before = State()
