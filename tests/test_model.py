@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn  # noqa: E402
 from somdst.corpora.synthetic import synthetic_dialogues  # noqa: E402
 from somdst.learn.batches import Batches, Examples  # noqa: E402
 from somdst.learn.losses import choice_loss, slots_to_write  # noqa: E402
-from somdst.learn.model import Batch, ModelOptions, SomDst, ValueTargets  # noqa: E402
+from somdst.learn.model import Batch, ModelOptions, SomDst, ValueTargets, similar_lengths  # noqa: E402
 from somdst.learn.naive import generate_one, slot_by_slot_loss  # noqa: E402
 from somdst.learn.settings import Settings  # noqa: E402
 from somdst.memory.dialogue import Dialogue, Turn  # noqa: E402
@@ -320,6 +321,26 @@ def test_before_training_a_slot_carries_the_sum_of_its_name() -> None:
             torch.testing.assert_close(embedded[row, at], weight[text.slot] + weight[torch.tensor(ids)].sum(0))
             plain[row, at] = embedded[row, at]
     torch.testing.assert_close(embedded, plain)  # no other token is touched
+
+
+@pytest.mark.parametrize("tokens", [1, 10_000])
+def test_rows_that_run_together_by_length_give_what_a_padded_batch_gives(
+    monkeypatch: pytest.MonkeyPatch, tokens: int
+) -> None:
+    model, text = tiny.model(layout="compact")
+    batch = batch_of(text)
+    monkeypatch.setattr("somdst.learn.model.similar_lengths", partial(similar_lengths, tokens=tokens))
+    grouped, padded = model.train().encode(batch), model.eval().encode(batch)
+    torch.testing.assert_close(grouped.operations, padded.operations)
+    torch.testing.assert_close(grouped.tokens[batch.mask], padded.tokens[batch.mask])
+    torch.testing.assert_close(grouped.value_vectors, padded.value_vectors)
+
+
+def test_rows_are_grouped_by_length_when_there_is_enough_to_do() -> None:
+    assert similar_lengths([300, 900, 100, 880]) == [([1, 3], 900), ([0, 2], 300)]
+    assert similar_lengths([30, 4, 28, 5], tokens=50) == [([0, 2], 30), ([3, 1], 5)]
+    assert similar_lengths([30, 4, 28, 5], tokens=100) == [([0, 2, 3, 1], 30)]
+    assert similar_lengths([]) == []
 
 
 def test_the_papers_layout_embeds_words_alone() -> None:
