@@ -16,7 +16,8 @@ from somdst.memory.state import DONTCARE, State
 
 if TYPE_CHECKING:
     from somdst.service.client import Client
-    from somdst.tracking.tracker import Conversation, Tracker
+    from somdst.tracking.conversation import Conversation
+    from somdst.tracking.tracker import Tracker
 
 __version__ = "0.2.0"
 __all__ = [
@@ -38,7 +39,7 @@ __all__ = [
 
 _LAZY = {
     "Client": "somdst.service.client",
-    "Conversation": "somdst.tracking.tracker",
+    "Conversation": "somdst.tracking.conversation",
     "Tracker": "somdst.tracking.tracker",
 }
 """Names that are imported only when they are asked for, so that `import somdst` stays light."""

@@ -13,8 +13,9 @@ from somdst import Dialogue, Schema, Slot, State, Tracker, Turn
 from somdst.errors import ModelError
 from somdst.evaluate.run import run
 from somdst.memory.operations import Operation
-from somdst.model.prediction import TurnInput, reads_schemas
+from somdst.model.prediction import TurnInput
 from somdst.model.predictor import COMPILED
+from somdst.tracking.step import reads_schemas
 
 torch = pytest.importorskip("torch")
 from somdst.learn.exporting import export  # noqa: E402

@@ -14,7 +14,7 @@ from somdst.memory.dialogue import Turn
 from somdst.memory.operations import FOUR, Operation
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, State
-from somdst.model.prediction import Prediction, SlotPrediction, apply_prediction
+from somdst.model.prediction import Prediction, SlotPrediction
 
 from .noisy import SCHEMA, NoisyPredictor, dialogues
 
@@ -22,7 +22,7 @@ from .noisy import SCHEMA, NoisyPredictor, dialogues
 def turn(fed: State, gold: State, **slots: tuple[Operation, str | None]) -> TurnRun:
     named = {name.replace("_", "-"): SlotPrediction(o, 0.9, value) for name, (o, value) in slots.items()}
     prediction = Prediction(named)
-    return TurnRun(Turn("", ""), fed, prediction, apply_prediction(fed, prediction, operation_set=FOUR), gold)
+    return TurnRun(Turn("", ""), fed, prediction, FOUR.apply(fed, prediction.operations, prediction.values), gold)
 
 
 def three_turns() -> Metrics:

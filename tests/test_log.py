@@ -25,8 +25,7 @@ from somdst.model.prediction import Evidence, Prediction, Predictor, TurnInput
 from somdst.tracking import audit, edits
 from somdst.tracking.log import EMPTY, Result, append, leaving, replay
 from somdst.tracking.old_logs import read_log
-from somdst.tracking.records import WINDOW, Change, Entry, Pending, RecentTurn, Refused, Snapshot
-from somdst.tracking.shapes import adapter
+from somdst.tracking.records import WINDOW, Change, Entry, Pending, RecentTurn, Refused, Snapshot, adapter
 
 AREA, STARS = "hotel-area", "hotel-stars"
 

@@ -15,7 +15,7 @@ from somdst.learn.torch_predictor import TorchPredictor
 from somdst.memory.dialogue import Turn
 from somdst.memory.operations import Operation
 from somdst.memory.state import State
-from somdst.model.prediction import Prediction, TurnInput, apply_prediction
+from somdst.model.prediction import Prediction, TurnInput
 from somdst.model.predictor import pad
 
 
@@ -95,7 +95,7 @@ def test_other_operation_sets(operation_set: str) -> None:
     model = predictor(operation_set=operation_set)
     for input, prediction in zip(inputs(2), model.predict(inputs(2)), strict=True):
         assert set(prediction.operations.values()) <= set(model.operation_set.operations)
-        apply_prediction(input.state, prediction, operation_set=model.operation_set)
+        model.operation_set.apply(input.state, prediction.operations, prediction.values)
 
 
 def test_history_is_read() -> None:

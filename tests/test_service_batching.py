@@ -13,6 +13,7 @@ from somdst.errors import InputError, Overloaded
 from somdst.memory.dialogue import Turn
 from somdst.service.batching import Batcher, Locks
 from somdst.tracking.log import EMPTY, Result
+from somdst.tracking.step import step_each
 from somdst.tracking.tracker import Tracker
 
 
@@ -111,7 +112,8 @@ def test_work_that_raises_is_told_to_everybody() -> None:
 
 def test_one_bad_turn_spoils_no_other() -> None:
     turns = [Turn("", words) for words in ("hotel area north", "", "hotel area south", "x" * 30_000, "hotel area east")]
-    results = Tracker(RulePredictor()).step_each([(EMPTY, turn) for turn in turns])
+    tracker = Tracker(RulePredictor())
+    results = step_each(tracker.predictor, [(EMPTY, turn) for turn in turns], tracker.rules)
     assert [type(result) for result in results] == [Result, InputError, Result, InputError, Result]
 
 

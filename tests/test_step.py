@@ -8,9 +8,8 @@ from scripted import RulePredictor
 
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
-from somdst.tracking.decisions import Rules
 from somdst.tracking.log import EMPTY
-from somdst.tracking.step import rolling_batches, step
+from somdst.tracking.step import Rules, rolling_batches, step, step_each
 from somdst.tracking.tracker import Tracker
 
 
@@ -30,7 +29,7 @@ def test_a_step_gives_the_entry_the_memory_and_what_the_model_said() -> None:
 def test_a_bad_turn_spoils_no_other() -> None:
     tracker = Tracker(RulePredictor())
     turns = [Turn("", "hotel area north"), Turn("", " "), Turn("", "hotel area south")]
-    north, error, south = tracker.step_each([(EMPTY, turn) for turn in turns])
+    north, error, south = step_each(tracker.predictor, [(EMPTY, turn) for turn in turns], tracker.rules)
     assert "The turn is empty" in str(error)
     assert [result.state["hotel-area"] for result in (north, south) if not isinstance(result, Exception)] == [
         "north",

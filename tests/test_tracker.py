@@ -19,7 +19,7 @@ from somdst import DONTCARE, Conversation, Operation, Schema, Slot, State, Track
 from somdst.corpora.examples import example, examples
 from somdst.errors import InputError, ModelError, SchemaError, StateError
 from somdst.model.prediction import Evidence, Prediction, Predictor, SlotPrediction, TurnInput
-from somdst.tracking.decisions import nearest
+from somdst.model.values import nearest
 from somdst.tracking.log import EMPTY, replay
 from somdst.tracking.records import WINDOW
 

@@ -18,8 +18,8 @@ from somdst.service.configuration import Settings
 
 PACKAGE = Path(somdst.__file__).parent
 ARCHITECTURE = PACKAGE.parent / "docs" / "architecture.md"
-MOST = 25
-"""Files. This number only gets smaller, down to 20."""
+MOST = 20
+"""Files. A newcomer should be able to read all of them."""
 
 
 class Trace:

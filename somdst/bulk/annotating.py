@@ -15,8 +15,8 @@ from somdst.corpora.jsonlines import dialogue_to_json
 from somdst.errors import CorpusError, InputError
 from somdst.memory.dialogue import Dialogue
 from somdst.tracking.log import EMPTY, Result
-from somdst.tracking.step import rolling_batches
-from somdst.tracking.tracker import Tracker, check_turn
+from somdst.tracking.step import check_turn, rolling_batches
+from somdst.tracking.tracker import Tracker
 
 BATCH = 32
 """Dialogues in one run of the model."""

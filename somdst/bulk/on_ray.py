@@ -23,8 +23,7 @@ from somdst.corpora.reading import parse_json
 from somdst.errors import CorpusError, InputError, ModelError
 from somdst.files import replacing
 from somdst.memory.dialogue import Dialogue
-from somdst.tracking.records import TrackedTurn, TurnText
-from somdst.tracking.shapes import adapter
+from somdst.tracking.records import TrackedTurn, TurnText, adapter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from typing import Any
 from somdst.evaluate.run import DialogueRun
 from somdst.memory.operations import Operation
 from somdst.model.config import ModelConfig
-from somdst.model.prediction import logit, soften
+from somdst.model.predictor import logit, soften
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,9 @@ from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
-from somdst.model.prediction import Prediction, Predictor, SlotPrediction, TurnInput, reads_schemas
-from somdst.tracking.decisions import Rules
+from somdst.model.prediction import Prediction, Predictor, SlotPrediction, TurnInput
 from somdst.tracking.log import EMPTY, Result
-from somdst.tracking.step import rolling_batches, step
+from somdst.tracking.step import Rules, reads_schemas, rolling_batches, step
 
 Oracle = Literal["state", "operations", "values"]
 Oracles = frozenset[Oracle]

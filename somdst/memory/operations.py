@@ -84,7 +84,7 @@ class OperationSet:
         return Derived(operations, values)
 
     def apply(self, before: State, operations: Operations, values: Values) -> State:
-        """The state after these operations."""
+        """The state after these operations. An UPDATE to None writes nothing if the set has DELETE for that."""
         changed: dict[str, Value | None] = {}
         for slot, operation in operations.items():
             if operation not in self.operations:
@@ -92,7 +92,8 @@ class OperationSet:
             if operation is Operation.UPDATE:
                 if slot not in values:
                     raise StateError(f'UPDATE of "{slot}" needs a value, and none was given.')
-                changed[slot] = values[slot]
+                if values[slot] is not None or Operation.DELETE not in self.operations:
+                    changed[slot] = values[slot]
             elif operation is not Operation.CARRYOVER:
                 changed[slot] = _WRITES[operation]
         return before.with_values(changed) if changed else before

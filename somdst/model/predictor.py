@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
+from math import exp, log, log1p
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,7 +27,7 @@ from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema
 from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder, Encoding, mention
-from somdst.model.prediction import Prediction, SlotPrediction, TurnInput, soften
+from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
 from somdst.model.values import Lexicon, Proposal, clashes, covered, resolve_duplicates
 
 Ints = NDArray[np.int64]
@@ -149,7 +150,7 @@ class ModelPredictor(ABC):
     @property
     def fixed_schema(self) -> bool:
         """Whether only the slots that the model was trained with can be tracked."""
-        return self.config.fixed_schema
+        return self.encoder.fixed_schema
 
     @property
     def lanes(self) -> int:
@@ -376,3 +377,18 @@ def _batches(encodings: Sequence[Encoding], *, lanes: int) -> list[list[int]]:
 def _softmax(logits: Floats) -> Floats:
     exponentials = np.exp(logits - logits.max(-1, keepdims=True))
     return np.asarray(exponentials / exponentials.sum(-1, keepdims=True), dtype=np.float32)
+
+
+def logit(probability: float) -> float:
+    clipped = min(max(probability, 1e-7), 1 - 1e-7)
+    return log(clipped) - log1p(-clipped)
+
+
+def soften(probability: float, temperature: float) -> float:
+    """The probability whose logit is divided by the temperature.
+
+    >>> round(soften(0.9, 2.0), 3), soften(0.5, 2.0)
+    (0.75, 0.5)
+    """
+    x = logit(probability) / temperature
+    return 1.0 / (1.0 + exp(-x)) if x >= 0 else exp(x) / (1.0 + exp(x))

@@ -24,7 +24,7 @@ from somdst.service.core import OpenTracker, Service
 from somdst.service.guards import Guarded, Limited, Observed, problem
 from somdst.service.routes import router
 from somdst.service.views import Health, Readiness
-from somdst.tracking.shapes import JsonRecord
+from somdst.tracking.records import JsonRecord
 from somdst.tracking.tracker import Tracker
 
 PAGE = Path(__file__).parent / "page"

@@ -28,7 +28,7 @@ from somdst.tracking import edits
 from somdst.tracking.log import EMPTY, Result, replay
 from somdst.tracking.records import Entry, Snapshot, Source
 from somdst.tracking.replays import Difference, rerun
-from somdst.tracking.step import Step
+from somdst.tracking.step import Step, step_each
 from somdst.tracking.tracker import Tracker
 
 T = TypeVar("T")
@@ -264,7 +264,8 @@ class Service:
         return found
 
     def _step_many(self, steps: Sequence[Step]) -> Sequence[Result | Exception]:
-        return self.models.tracker.step_each(steps)
+        tracker = self.models.tracker
+        return step_each(tracker.predictor, steps, tracker.rules)
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)

@@ -40,9 +40,8 @@ from somdst.service.views import (
 )
 from somdst.store import Page, Record
 from somdst.tracking.log import EMPTY, Result, append
-from somdst.tracking.records import Change, Entry, Kind, Pending, Snapshot
+from somdst.tracking.records import Change, Entry, JsonRecord, Kind, Pending, Snapshot
 from somdst.tracking.replays import Difference
-from somdst.tracking.shapes import JsonRecord
 
 ID = "5d0f3c1e9a7b48f2a6c4e8d0b1f29374"
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from somdst.tracking.tracker import MAX_TEXT, MAX_VALUE
+from somdst.tracking.step import MAX_TEXT
+from somdst.tracking.tracker import MAX_VALUE
 
 SUBJECT = r"^[A-Za-z0-9._:@+-]{1,200}$"
 MAX_TURNS = 200

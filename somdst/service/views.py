@@ -19,6 +19,7 @@ from somdst.tracking.log import replay
 from somdst.tracking.records import (
     Change,
     Entry,
+    JsonRecord,
     JsonSlots,
     JsonState,
     JsonTurn,
@@ -29,7 +30,6 @@ from somdst.tracking.records import (
     TrackedTurn,
 )
 from somdst.tracking.replays import Difference
-from somdst.tracking.shapes import JsonRecord
 
 if TYPE_CHECKING:
     from somdst.corpora.examples import Example

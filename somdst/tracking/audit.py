@@ -15,6 +15,7 @@ from somdst.tracking.records import (
     WINDOW,
     Change,
     Entry,
+    JsonRecord,
     JsonState,
     JsonTime,
     JsonTurn,
@@ -25,7 +26,6 @@ from somdst.tracking.records import (
     Snapshot,
     Source,
 )
-from somdst.tracking.shapes import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from somdst.memory.state import State
 from somdst.tracking import edits
 from somdst.tracking.audit import in_force, turns
 from somdst.tracking.log import EMPTY, Result
-from somdst.tracking.records import Entry, JsonValue, Snapshot
-from somdst.tracking.shapes import JsonRecord
+from somdst.tracking.records import Entry, JsonRecord, JsonValue, Snapshot
 from somdst.tracking.tracker import Tracker
 
 

@@ -1,28 +1,49 @@
 """One step, used by everything that tracks: memories and turns in, through a predictor and the rules, entries out.
 
 Live conversations, the service, bulk annotation, evaluation, replays and benchmarks all call `step`, so all of them
-get the same states. It is pure: it reads snapshots and gives results, and keeps nothing. `rolling_batches` says which
-turns of many dialogues can go through the model together.
+get the same states. It is pure: it reads snapshots and gives results, and keeps nothing. Three rules decide what
+becomes of a prediction, in this order:
 
-Does not decide what becomes of a prediction (`decisions.py`) and stores nothing (`conversation.py`, `store/`).
+1. a slot with a closed list takes only a value of the list: the nearest one. Where none is near, the write is refused;
+2. a pinned slot changes only through a value that was copied from the words of the current turn;
+3. a write that is less probable than the threshold is held back, with a question to ask.
+
+`rolling_batches` says which turns of many dialogues can go through the model together. Does not say which value is
+nearest (`model/values.py`) and stores nothing (`conversation.py`, `store/`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
+from somdst.errors import InputError
 from somdst.memory.dialogue import Turn
-from somdst.memory.schema import Schema
-from somdst.memory.state import State
-from somdst.model.prediction import Prediction, Predictor, TurnInput, reads_schemas
-from somdst.tracking.decisions import Rules, decide
+from somdst.memory.operations import Operation, OperationSet
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import DONTCARE, State
+from somdst.model.prediction import Prediction, Predictor, TurnInput
+from somdst.model.values import nearest
 from somdst.tracking.log import Result, leaving
-from somdst.tracking.records import Entry, Snapshot, now
+from somdst.tracking.records import Change, Entry, Pending, Refused, Snapshot, now
 
 Step = tuple[Snapshot, Turn]
 """A memory, and the turn that comes next."""
+
+MAX_TEXT = 20_000
+"""Longest utterance, in characters. A model reads a few hundred words; anything far longer is no utterance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides, besides the prediction."""
+
+    schema: Schema
+    """Slots that are not in it are never written."""
+    operation_set: OperationSet
+    threshold: float = 0.0
 
 
 def step(
@@ -71,6 +92,44 @@ def _unlabelled(turn: Turn) -> Turn:
     return Turn(system=turn.system, user=turn.user)
 
 
+def reads_schemas(predictor: Predictor) -> bool:
+    """Whether a predictor tracks any schema, or only the slots of its own."""
+    return not getattr(predictor, "fixed_schema", True)
+
+
+def step_each(predictor: Predictor, steps: Sequence[Step], rules: Rules | Sequence[Rules]) -> list[Result | Exception]:
+    """Like `step`, but a turn that cannot be tracked gives its error, and the others are tracked."""
+    each = [rules] * len(steps) if isinstance(rules, Rules) else rules
+    try:
+        for _, turn in steps:
+            check_turn(turn)
+        return list(step(predictor, steps, each))
+    except Exception as error:
+        if len(steps) == 1:
+            return [error]
+    return [result for one, own in zip(steps, each, strict=True) for result in step_each(predictor, [one], [own])]
+
+
+def check_turn(turn: Turn) -> None:
+    """Refuse a turn that cannot be processed."""
+    for who, text in (("system", turn.system), ("user", turn.user)):
+        if not isinstance(text, str):
+            raise InputError(f"What the {who} said must be text, not {type(text).__name__}.")
+        if len(text) > MAX_TEXT:
+            raise InputError(
+                f"What the {who} said has {len(text):,} characters; at most {MAX_TEXT:,} are read: cut it."
+            )
+        if broken(text):
+            raise InputError(f"What the {who} said is not valid Unicode text (half a surrogate pair): decode it again.")
+    if not turn.user.strip() and not turn.system.strip():
+        raise InputError("The turn is empty: it needs what the user said, what the system said, or both.")
+
+
+def broken(text: str) -> bool:
+    """Whether there is half a surrogate pair in it, which no encoding can write."""
+    return any("\ud800" <= letter <= "\udfff" for letter in text) if not text.isascii() else False
+
+
 def rolling_batches(lengths: Sequence[int], *, batch: int) -> Iterator[list[tuple[int, int]]]:
     """Which turns of many dialogues to step together: pairs of a dialogue's place and a turn's, both from 0.
 
@@ -88,3 +147,92 @@ def rolling_batches(lengths: Sequence[int], *, batch: int) -> Iterator[list[tupl
             active.append((waiting.pop(), 0))
         yield active
         active = [(place, turn + 1) for place, turn in active if turn + 1 < lengths[place]]
+
+
+# What becomes of a prediction
+
+
+class Decision(NamedTuple):
+    changes: tuple[Change, ...]
+    held: tuple[Pending, ...]
+    refused: tuple[Refused, ...]
+    released: tuple[Pending, ...]
+    """Writes held back before that this turn answers: it writes the slot, asks again, or gives the value it has."""
+
+
+def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision:
+    """Sort the predicted writes into made, held back and refused; a value that is already there answers a question."""
+    changes: list[Change] = []
+    held: list[Pending] = []
+    refused: list[Refused] = []
+    said_again: set[str] = set()
+    for asked in _asked(snapshot, prediction, rules):
+        change = asked if asked.after == asked.before else _fitted(asked, rules.schema[asked.slot])
+        if change is None:
+            reason = f'"{asked.after}" is not among the values of {asked.slot}, and none of them is near.'
+            refused.append(Refused.of(asked, reason=reason))
+        elif change.after == change.before:
+            if change.probability is None or change.probability >= rules.threshold:
+                said_again.add(change.slot)
+        elif change.slot in snapshot.pinned and not _new_evidence(change):
+            reason = f"{change.slot} is pinned, and the words of this turn do not say the value."
+            refused.append(Refused.of(change, reason=reason))
+        elif change.probability is not None and change.probability < rules.threshold:
+            asking = question(change, rules.schema[change.slot])
+            held.append(Pending.of(change, question=asking, turn=snapshot.turn_count + 1))
+        else:
+            changes.append(change)
+    settled = {change.slot for change in changes} | {item.slot for item in held} | said_again
+    released = tuple(item for slot, item in snapshot.pending.items() if slot in settled)
+    return Decision(tuple(changes), tuple(held), tuple(refused), released)
+
+
+def question(change: Change, slot: Slot) -> str:
+    """What to ask the user about a write that was held back.
+
+    >>> area = Slot.of("hotel", "area")
+    >>> question(Change(area, Operation.UPDATE, None, "north"), area)
+    'Did you mean north for the hotel area?'
+    """
+    words = f"{slot.domain} {slot.name}".replace("_", " ")
+    if change.after is None:
+        return f"Should I forget {_spoken(change.before)} for the {words}?"
+    if change.after is DONTCARE:
+        return f"Is any {words} fine?"
+    return f"Did you mean {change.after} for the {words}?"
+
+
+def _asked(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> list[Change]:
+    """What the prediction says of the slots, in the schema's order; an update without a value says nothing."""
+    before, said_of = snapshot.state, prediction.slots
+    operations = {slot: said.operation for slot, said in said_of.items()}
+    after = rules.operation_set.apply(before, operations, {slot: said.value for slot, said in said_of.items()})
+    asked = [
+        Change(slot, said.operation, before.get(slot), after.get(slot), said.probability, said.evidence)
+        for slot in rules.schema.slots
+        if (said := said_of.get(slot)) is not None and said.operation is not Operation.CARRYOVER
+    ]
+    return [change for change in asked if change.after != "" and not _says_nothing(change, prediction)]
+
+
+def _says_nothing(change: Change, prediction: Prediction) -> bool:
+    empty = change.operation is Operation.UPDATE and not prediction.slots[change.slot].value
+    return empty and change.after == change.before
+
+
+def _fitted(change: Change, slot: Slot) -> Change | None:
+    """The change with a value of the slot's closed list, or None where no value is near."""
+    if slot.values is None or not isinstance(change.after, str):
+        return change
+    value = nearest(change.after, slot.values)
+    return None if value is None else replace(change, after=value)
+
+
+def _new_evidence(change: Change) -> bool:
+    return (
+        change.operation is Operation.UPDATE and change.evidence is not None and change.evidence.is_of("user", "system")
+    )
+
+
+def _spoken(value: object) -> str:
+    return "any" if value is DONTCARE else str(value)

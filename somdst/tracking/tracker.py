@@ -22,19 +22,14 @@ from somdst.errors import InputError, ModelError, did_you_mean
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, Value, value_from_json
-from somdst.model.prediction import Predictor, reads_schemas
+from somdst.model.prediction import Predictor
 from somdst.model.values import nearest
 from somdst.tracking import edits
 from somdst.tracking.conversation import Conversation
-from somdst.tracking.decisions import Rules
 from somdst.tracking.log import Result
 from somdst.tracking.records import WINDOW, Snapshot, Source
-from somdst.tracking.step import Step, step
+from somdst.tracking.step import Rules, Step, broken, check_turn, reads_schemas, step
 
-__all__ = ["MAX_TEXT", "MAX_VALUE", "Conversation", "Result", "Tracker", "check_turn"]
-
-MAX_TEXT = 20_000
-"""Longest utterance, in characters. A model reads a few hundred words; anything far longer is no utterance."""
 MAX_VALUE = 500
 """Longest value that a person may write, in characters."""
 
@@ -57,7 +52,7 @@ class Tracker:
                 f'The model "{predictor.model_id}" reads {predictor.history} turns before the current one; '
                 f"a conversation keeps {WINDOW}: train it with a shorter history."
             )
-        self._rules = Rules(self.schema, predictor.operation_set, self.threshold)
+        self.rules = Rules(self.schema, predictor.operation_set, self.threshold)
 
     @classmethod
     def from_pretrained(
@@ -96,16 +91,7 @@ class Tracker:
         """What turns do to as many conversations, in one run of the model. If one turn is bad, none is tracked."""
         for _, turn in steps:
             check_turn(turn)
-        return step(self.predictor, steps, self._rules, time=time)
-
-    def step_each(self, steps: Sequence[Step]) -> list[Result | Exception]:
-        """Like `step_many`, but a turn that cannot be tracked gives its error, and the others are tracked."""
-        try:
-            return list(self.step_many(steps))
-        except Exception as error:
-            if len(steps) == 1:
-                return [error]
-        return [result for alone in steps for result in self.step_each([alone])]
+        return step(self.predictor, steps, self.rules, time=time)
 
     def correct(
         self,
@@ -143,7 +129,7 @@ class Tracker:
             return value
         if not isinstance(value, str):
             raise InputError(f'The value of "{slot}" must be text, None or DONTCARE, not {type(value).__name__}.')
-        if not value.strip() or len(value) > MAX_VALUE or _broken(value):
+        if not value.strip() or len(value) > MAX_VALUE or broken(value):
             raise InputError(f'The value of "{slot}" must be 1 to {MAX_VALUE} characters of text; None deletes it.')
         allowed = self.schema[slot].values
         known = value_from_json(value.strip())
@@ -185,22 +171,3 @@ class Tracker:
     async def update_many_async(self, turns: Sequence[tuple[Conversation, Turn]]) -> list[Result]:
         """`update_many` in a thread, so that an event loop goes on meanwhile."""
         return await asyncio.to_thread(self.update_many, turns)
-
-
-def check_turn(turn: Turn) -> None:
-    """Refuse a turn that cannot be processed."""
-    for who, text in (("system", turn.system), ("user", turn.user)):
-        if not isinstance(text, str):
-            raise InputError(f"What the {who} said must be text, not {type(text).__name__}.")
-        if len(text) > MAX_TEXT:
-            raise InputError(
-                f"What the {who} said has {len(text):,} characters; at most {MAX_TEXT:,} are read: cut it."
-            )
-        if _broken(text):
-            raise InputError(f"What the {who} said is not valid Unicode text (half a surrogate pair): decode it again.")
-    if not turn.user.strip() and not turn.system.strip():
-        raise InputError("The turn is empty: it needs what the user said, what the system said, or both.")
-
-
-def _broken(text: str) -> bool:
-    return any("\ud800" <= letter <= "\udfff" for letter in text) if not text.isascii() else False
