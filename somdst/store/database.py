@@ -39,9 +39,9 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that sees one moment of the database."""
+        """A transaction that sees one moment of the database, whatever is written or erased meanwhile."""
         self.prepare()
-        with self._translated(), self.engine.connect() as connection, connection.begin():
+        with self._translated(), self._reader() as connection, connection.begin():
             yield connection
 
     @contextmanager
@@ -99,6 +99,11 @@ class Database:
 
     def _writer(self) -> Connection:
         return self.engine.connect().execution_options(somdst_write=True)
+
+    def _reader(self) -> Connection:
+        connection = self.engine.connect()
+        # By default each statement of a PostgreSQL transaction sees its own moment. In SQLite all see the same.
+        return connection if self.sqlite else connection.execution_options(isolation_level="REPEATABLE READ")
 
 
 def _parse(url: str) -> URL:
