@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,5 +126,6 @@ def test_evaluation_takes_each_dialogue_s_own_schema(predictor: Any) -> None:
     assert two.turns[0].gold == State({"bike-day": "friday"}) and set(two.turns[0].predicted) <= set(BIKE)
     truth = run(predictor, dialogues, oracle=frozenset({"operations", "values"}))
     assert all(turn.correct for dialogue in truth for turn in dialogue.turns)
-    (fixed,) = run(predictor, dialogues[:1], schema=BIKE)
-    assert fixed.turns[0].gold == State(), "a schema that is given goes first"
+    own, given = run(predictor, [dialogues[0], replace(dialogues[0], schema=None)], schema=BIKE)
+    assert own.turns[0].gold == State({"pizza-size": "large"}), "a dialogue's own schema goes first"
+    assert given.turns[0].gold == State()

@@ -14,6 +14,7 @@ from somdst.corpora import open_corpus, read_dialogues, write_dialogues
 from somdst.corpora.jsonlines import MAX_LINE, dialogue_from_json, dialogue_to_json, read_lines
 from somdst.errors import CorpusError, FileError
 from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import DONTCARE, State
 
 ONE = Dialogue(
@@ -39,6 +40,14 @@ DIALOGUES = st.builds(
 @given(DIALOGUES)
 def test_from_json_undoes_to_json(dialogue: Dialogue) -> None:
     assert dialogue_from_json(json.loads(json.dumps(dialogue_to_json(dialogue)))) == dialogue
+
+
+def test_a_dialogue_keeps_its_schema_its_spellings_and_its_frames() -> None:
+    schema = Schema([Slot.of("taxi", "to", description="where to", values=["rome", "paris"])], text_rules="lowercase")
+    turn = Turn("", "to NYC", State({"taxi-to": "rome"}), spellings={"taxi-to": ("rome", "roma")}, frames=("taxi",))
+    back = dialogue_from_json(json.loads(json.dumps(dialogue_to_json(Dialogue("d", (turn,), schema=schema)))))
+    assert back.schema is not None and back.schema.id == schema.id  # none of these takes part in ==
+    assert (back.turns[0].spellings, back.turns[0].frames) == (turn.spellings, turn.frames)
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.jsonl.xz"])
@@ -102,6 +111,9 @@ BAD_LINES = {
     '{"id": "a", "turns": [{"user": "x", "domain": 1}]}': '"domain" must be text or null',
     '{"id": "a", "turns": [{"user": "x", "state": ["hotel-area"]}]}': "must be a mapping",
     '{"id": "a", "turns": [{"user": "x", "state": {"hotel-area": null}}]}': 'The slot "hotel-area" must have text',
+    '{"id": "a", "turns": [{"user": "x", "spellings": {"hotel-area": "north"}}]}': '"spellings" must have a list',
+    '{"id": "a", "turns": [{"user": "x", "frames": "hotel"}]}': '"frames" must be a list of services',
+    '{"id": "a", "schema": {"slots": []}, "turns": [{"user": "x"}]}': "(dialogue a) has a bad schema: ",
     '{"id": "a", "goal": "hotel", "turns": [{"user": "x"}]}': "not a list of domains",
 }
 

@@ -295,6 +295,12 @@ def test_another_run_in_the_same_folder(stopped: Path) -> None:
     assert (stopped / CHECKPOINT).read_bytes() == before
 
 
+def test_a_run_goes_on_for_longer_than_it_was_meant_to(stopped: Path) -> None:
+    first = trainer(stopped, SMALL | {"epochs": 1.0}).run()
+    longer = trainer(stopped, SMALL | {"epochs": 2.0, "evaluate_every": 0.25}).run()
+    assert first.finished and longer.finished and longer.step == 2 * first.step
+
+
 @contextmanager
 def files_up_to(size: int) -> Iterator[None]:
     """No file may become larger: what a full disk does, without filling one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from somdst.corpora.perturbation import Perturbation
     from somdst.evaluate.analysis import Analysis, Perturbed
     from somdst.evaluate.comparison import Comparison, TurnPair
+    from somdst.evaluate.frames import FrameMetrics
     from somdst.evaluate.metrics import Metrics
     from somdst.evaluate.run import DialogueRun, Oracles
     from somdst.evaluate.saved import Saved
@@ -72,6 +73,15 @@ def evaluate(
     precision: options.PrecisionOption = "int8",
     limit: options.LimitOption = None,
     batch_size: options.BatchOption = 256,
+    seen: Annotated[
+        str | None,
+        typer.Option(
+            "--seen",
+            metavar="CORPUS",
+            help="What the model was trained on: its services are told apart from new ones.",
+            show_default=False,
+        ),
+    ] = None,
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the predictions to this file.", show_default=False)
     ] = None,
@@ -79,12 +89,14 @@ def evaluate(
 ) -> None:
     """Measure a model: joint goal accuracy and everything else that the paper counts.
 
-    Dialogues run side by side, each on its own predicted states.
+    Dialogues run side by side, each on its own predicted states, with its own schema if the corpus has one for each.
 
-    Example: `somdst evaluate default multiwoz-2.1/dev.jsonl.xz --limit 100`
+    Examples: `somdst evaluate default multiwoz-2.1/dev.jsonl.xz --limit 100`,
+    `somdst evaluate default sgd-dev.zip --seen sgd-train.zip`
     """
     from somdst.corpora.perturbation import parse_perturbations
     from somdst.evaluate.calibration import calibrate, scored_changes
+    from somdst.evaluate.frames import measure_frames, totals
     from somdst.evaluate.metrics import measure
     from somdst.evaluate.run import parse_oracles, run
 
@@ -100,17 +112,29 @@ def evaluate(
     if save is not None:
         _save(save, trial, runs, oracles, threshold)
     perturbed = _perturbed(trial, kinds, seed=seed, **given)
+    frames = measure_frames(runs, seen=_services(seen) if seen else None)
     if not as_json:
-        _print_metrics(trial, metrics, perturbed, as_published=not oracles and not threshold)
+        _print_metrics(trial, metrics, perturbed, frames, as_published=not oracles and not threshold)
         typer.echo(f"{counted(metrics.turns, 'turn')} in {seconds:.1f} s: {metrics.turns / seconds:.0f} per second")
         return
     data: dict[str, Any] = {"model": predictor.model_id, "corpus": trial.corpus, "oracle": sorted(oracles)}
     data |= {"threshold": threshold, "seconds": round(seconds, 3)}
     data |= {"turns_per_second": round(metrics.turns / seconds, 2)}
     data |= {"calibration": calibrate(scored_changes(runs)).to_json()}
+    if frames:
+        data["frames"] = {row.service: row.to_json() for row in (*totals(frames), *frames)}
     if kinds:
         data["perturbations"] = {row.kind: row.to_json() for row in perturbed}
     print_json(metrics.to_json() | data)
+
+
+def _services(corpus: str) -> set[str]:
+    """The services of a corpus."""
+    from somdst.corpora import open_corpus
+
+    read = open_corpus(corpus)
+    schemas = [read.schema, *(dialogue.schema for dialogue in read.dialogues)]
+    return {domain for schema in schemas if schema for domain in schema.domains}
 
 
 def _perturbed(trial: Trial, kinds: Iterable[Perturbation], **given: Any) -> list[Perturbed]:
@@ -141,13 +165,21 @@ def _save(path: Path, trial: Trial, runs: list[DialogueRun], oracles: Oracles, t
     notice(f"saved the predictions of {counted(len(runs), 'dialogue')} in {path}")
 
 
-def _print_metrics(trial: Trial, metrics: Metrics, perturbed: list[Perturbed], *, as_published: bool) -> None:
+def _print_metrics(
+    trial: Trial,
+    metrics: Metrics,
+    perturbed: list[Perturbed],
+    frames: Sequence[FrameMetrics],
+    *,
+    as_published: bool,
+) -> None:
+    from somdst.evaluate import frames as services
     from somdst.evaluate import paper_tables
 
     paper = as_published and paper_tables.measured_as_in_paper(trial.schema, metrics)
     tables = [
         paper_tables.summary(metrics, name=trial.predictor.model_id),
-        paper_tables.domains(metrics, paper=paper),
+        services.table(frames) if frames else paper_tables.domains(metrics, paper=paper),
         paper_tables.operations(metrics, paper=paper),
         paper_tables.hardest_slots(metrics, count=5),
     ]

@@ -27,7 +27,7 @@ LimitOption = Annotated[
 ]
 SchemaOption = Annotated[
     Path | None,
-    typer.Option("--schema", help="A schema with fewer slots, or with closed lists of values.", show_default=False),
+    typer.Option("--schema", help="The slots to track: your own schema (YAML or JSON).", show_default=False),
 ]
 ThresholdOption = Annotated[
     float | None,

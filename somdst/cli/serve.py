@@ -31,9 +31,7 @@ def serve(
         ),
     ] = None,
     insecure: Annotated[bool, typer.Option(help="Listen beyond loopback without API keys.")] = False,
-    schema: Annotated[
-        Path | None, typer.Option(help="A schema with fewer slots, or with closed lists of values.")
-    ] = None,
+    schema: Annotated[Path | None, typer.Option(help="The slots to track: your own schema (YAML or JSON).")] = None,
     threshold: Annotated[
         float | None, typer.Option(min=0, max=1, help="Hold back writes less probable than this.")
     ] = None,

@@ -4,7 +4,9 @@
                             "state": {"hotel-area": "north"}}], "goal": ["hotel"]}
 
 `state` is the whole state after the turn; a slot that is absent is NULL, "dontcare" is DONTCARE. `system`, `domain`,
-`state` and `goal` may be missing. Plain, .gz and .xz. Does not check slots against a schema; see `check.py`.
+`state` and `goal` may be missing. A dialogue may have a `schema` of its own, as in a schema file. A turn may have
+`spellings`, all that are accepted for a slot's value, and `frames`, the services that are counted by themselves.
+Plain, .gz and .xz. Does not check slots against a schema; see `check.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from somdst.corpora.reading import parse_json, reading
-from somdst.errors import CorpusError, StateError
+from somdst.errors import CorpusError, SchemaError, StateError
 from somdst.files import replacing
 from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema
 from somdst.memory.state import State
 
 FORMAT: Final = "JSON lines"
@@ -84,12 +87,18 @@ def _line(dialogue: Dialogue) -> bytes:
 
 def dialogue_to_json(dialogue: Dialogue) -> dict[str, Any]:
     data: dict[str, Any] = {"id": dialogue.id, "turns": [turn_to_json(turn) for turn in dialogue.turns]}
-    return data if dialogue.goal is None else data | {"goal": list(dialogue.goal)}
+    if dialogue.goal is not None:
+        data["goal"] = list(dialogue.goal)
+    return data if dialogue.schema is None else data | {"schema": dialogue.schema.to_json()}
 
 
 def turn_to_json(turn: Turn) -> dict[str, Any]:
     data: dict[str, Any] = {"system": turn.system, "user": turn.user, "domain": turn.domain}
-    return data if turn.state is None else data | {"state": turn.state.to_json()}
+    if turn.state is not None:
+        data["state"] = turn.state.to_json()
+    if turn.spellings:
+        data["spellings"] = {slot: list(accepted) for slot, accepted in turn.spellings.items()}
+    return data if turn.frames is None else data | {"frames": list(turn.frames)}
 
 
 def dialogue_from_json(data: object, *, where: str = "The dialogue") -> Dialogue:
@@ -104,7 +113,11 @@ def dialogue_from_json(data: object, *, where: str = "The dialogue") -> Dialogue
     if goal is not None and not _is_texts(goal):
         raise CorpusError(f'{where} (dialogue {name}) has a "goal" that is not a list of domains.')
     try:
-        return Dialogue(name, tuple(map(turn_from_json, turns)), None if goal is None else tuple(goal))
+        schema = Schema.from_json(data["schema"]) if data.get("schema") is not None else None
+    except SchemaError as error:
+        raise CorpusError(f"{where} (dialogue {name}) has a bad schema: {error}") from error
+    try:
+        return Dialogue(name, tuple(map(turn_from_json, turns)), None if goal is None else tuple(goal), schema)
     except (CorpusError, StateError):
         raise _explained(name, turns, where) from None
 
@@ -119,7 +132,19 @@ def turn_from_json(data: object) -> Turn:
         raise CorpusError(f'"system" must be text, not {_shown(system)}')
     if domain is not None and not isinstance(domain, str):
         raise CorpusError(f'"domain" must be text or null, not {_shown(domain)}')
-    return Turn(system, user, None if state is None else State.from_json(state), domain)
+    spellings, frames = data.get("spellings"), data.get("frames")
+    if spellings is not None and not (isinstance(spellings, dict) and all(map(_is_texts, spellings.values()))):
+        raise CorpusError('"spellings" must have a list of texts for each slot')
+    if frames is not None and not _is_texts(frames):
+        raise CorpusError('"frames" must be a list of services')
+    return Turn(
+        system,
+        user,
+        None if state is None else State.from_json(state),
+        domain,
+        spellings and {slot: tuple(accepted) for slot, accepted in spellings.items()},
+        None if frames is None else tuple(frames),
+    )
 
 
 def _explained(name: str, turns: list[Any], where: str) -> CorpusError:

@@ -80,10 +80,21 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class EmptyState:
+    """What a tracker that never writes gets: the figure to compare with where a model sees slots for the first time."""
+
+    joint_goal_accuracy: float
+    turns_right: float
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     dialogues: int
     turns: int
     joint_goal_accuracy: float
+    turns_right: float
+    """Turns that changed what they should, to the right values, and nothing else, whatever was wrong before them."""
+    empty_state: EmptyState
     slot_accuracy: float
     slot_f1: float
     """F1 of slot-value pairs of each turn, averaged over turns; a turn that is rightly empty counts 100."""
@@ -115,16 +126,22 @@ def measure(runs: Sequence[DialogueRun], *, schema: Schema, operation_set: Opera
         raise CorpusError("There is no turn to measure: the corpus or the limit leaves nothing.")
     wrong = [_wrong_slots(turn.predicted, turn.gold) for turn in turns]
     between = [derived for run in runs for derived in _between_gold_states(run, operation_set)]
-    confusion = _confusion(turns, schema, operation_set)
+    slots = sum(len(run.schema or schema) * len(run.turns) for run in runs)
+    confusion = _confusion(turns, slots, operation_set)
     return Metrics(
         dialogues=len(runs),
         turns=len(turns),
-        joint_goal_accuracy=_percent(sum(not slots for slots in wrong), len(turns)),
-        slot_accuracy=100.0 - _percent(sum(map(len, wrong)), len(turns) * len(schema)),
+        joint_goal_accuracy=_percent(sum(not names for names in wrong), len(turns)),
+        turns_right=_percent(sum(map(_turns_right, runs)), len(turns)),
+        empty_state=EmptyState(
+            joint_goal_accuracy=_percent(sum(not turn.gold for turn in turns), len(turns)),
+            turns_right=_percent(sum(not operations for operations in between), len(turns)),
+        ),
+        slot_accuracy=100.0 - _percent(sum(map(len, wrong)), slots),
         slot_f1=sum(_pair_f1(turn) for turn in turns) / len(turns),
         final_turn_joint_accuracy=_accuracy([run.turns[-1] for run in runs if run.turns]),
         domains=tuple(_domains(turns, wrong, schema)),
-        operations=tuple(_operations(confusion, between, len(turns) * len(schema), operation_set)),
+        operations=tuple(_operations(confusion, between, slots, operation_set)),
         confusion=confusion,
         by_turn=tuple(_by_turn(runs)),
         slots_generated=Spread.of([_updates(turn.prediction.operations.values()) for turn in turns]),
@@ -179,7 +196,19 @@ def _domains(turns: Sequence[TurnRun], wrong: Sequence[set[str]], schema: Schema
             )
 
 
-def _confusion(turns: Sequence[TurnRun], schema: Schema, operation_set: OperationSet) -> tuple[tuple[int, ...], ...]:
+def _turns_right(run: DialogueRun) -> int:
+    right = 0
+    for number, turn in enumerate(run.turns):
+        before, gold_before = run.before(number)
+        right += _changes(before, turn.predicted) == _changes(gold_before, turn.gold)
+    return right
+
+
+def _changes(before: State, after: State) -> dict[str, object]:
+    return {slot: after.get(slot) for slot in _wrong_slots(before, after)}
+
+
+def _confusion(turns: Sequence[TurnRun], slots: int, operation_set: OperationSet) -> tuple[tuple[int, ...], ...]:
     pairs: Counter[tuple[Operation, Operation]] = Counter()
     carryover = Operation.CARRYOVER
     for turn in turns:
@@ -187,7 +216,7 @@ def _confusion(turns: Sequence[TurnRun], schema: Schema, operation_set: Operatio
         predicted = turn.prediction.operations
         named = gold.keys() | predicted.keys()
         pairs.update((gold.get(slot, carryover), predicted.get(slot, carryover)) for slot in named)
-        pairs[carryover, carryover] += len(schema) - len(named)
+    pairs[carryover, carryover] += slots - pairs.total()
     order = operation_set.operations
     return tuple(tuple(pairs[gold, predicted] for predicted in order) for gold in order)
 

@@ -39,6 +39,9 @@ def measured_as_in_paper(schema: Schema, metrics: Metrics) -> bool:
 def summary(metrics: Metrics, *, name: str = "this model") -> Table:
     rows: tuple[tuple[str, Cell], ...] = (
         ("joint goal accuracy", metrics.joint_goal_accuracy),
+        ("  of a tracker that never writes", metrics.empty_state.joint_goal_accuracy),
+        ("turns right", metrics.turns_right),
+        ("  of a tracker that never writes", metrics.empty_state.turns_right),
         ("slot accuracy", metrics.slot_accuracy),
         ("slot F1", metrics.slot_f1),
         ("joint accuracy of final turns", metrics.final_turn_joint_accuracy),

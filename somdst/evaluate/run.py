@@ -15,7 +15,7 @@ Does not count anything; see `metrics.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from somdst.errors import CorpusError, InputError, did_you_mean
@@ -42,6 +42,7 @@ class TurnRun:
     prediction: Prediction
     """Operations, values and probabilities, oracles included, without what was held back."""
     predicted: State
+    """The memory after the turn. A value in a spelling that the corpus accepts is written as in the gold state."""
     gold: State
 
     @property
@@ -54,6 +55,12 @@ class TurnRun:
 class DialogueRun:
     id: str
     turns: tuple[TurnRun, ...]
+    schema: Schema | None = field(default=None, compare=False)
+    """The slots that were tracked, where dialogues have different ones."""
+
+    def before(self, number: int) -> tuple[State, State]:
+        """The predicted and the gold state before a turn; the first is 0."""
+        return (self.turns[number - 1].predicted, self.turns[number - 1].gold) if number else (State(), State())
 
 
 def parse_oracles(text: str) -> Oracles:
@@ -82,8 +89,8 @@ def run(
 ) -> list[DialogueRun]:
     """Run every dialogue and give the results in the order of the dialogues.
 
-    `schema` is the tracker's; by default that of each dialogue, if it has one and the predictor reads schemas, else the
-    predictor's own. `progress` is called with the number of turns done.
+    A dialogue that has a schema of its own is tracked with it, if the predictor reads schemas. The others are tracked
+    with `schema`, or else the predictor's own. `progress` is called with the number of turns done.
     """
     if batch_size < 1:
         raise InputError(f"A batch needs at least one turn, not {batch_size}.")
@@ -101,17 +108,27 @@ def run(
         own = [rules[place] for place, _ in batch]
         results = step(_Oracle.around(predictor, oracle, truth), steps, own)
         for (place, t), state, result in zip(batch, truth, results, strict=True):
-            fed, memories[place] = memories[place].state, result.snapshot
-            acted = _acted_on(result, rules[place])
-            done[place].append(TurnRun(given[place].turns[t], fed, acted, result.state, state))
+            turn, fed, memories[place] = given[place].turns[t], memories[place].state, result.snapshot
+            fed, predicted = (as_labelled(tracked, state, turn) for tracked in (fed, result.state))
+            done[place].append(TurnRun(turn, fed, _acted_on(result, rules[place]), predicted, state))
         if progress:
             progress(len(batch))
-    return [DialogueRun(dialogue.id, tuple(turns)) for dialogue, turns in zip(given, done, strict=True)]
+    return [
+        DialogueRun(dialogue.id, tuple(turns), own.schema if dialogue.schema else None)
+        for dialogue, turns, own in zip(given, done, rules, strict=True)
+    ]
+
+
+def as_labelled(state: State, gold: State, turn: Turn) -> State:
+    """A tracked state, with values in an accepted spelling written as in the gold state."""
+    accepted = turn.spellings or {}
+    respelled = {slot: gold[slot] for slot, value in state.items() if slot in gold and value in accepted.get(slot, ())}
+    return state.with_values(respelled) if respelled else state
 
 
 def _schema_of(dialogue: Dialogue, schema: Schema | None, predictor: Predictor) -> Schema:
     own = dialogue.schema if reads_schemas(predictor) else None
-    return schema or own or predictor.schema
+    return own or schema or predictor.schema
 
 
 def _gold_states(dialogue: Dialogue, schema: Schema) -> list[State]:

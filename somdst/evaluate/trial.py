@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from somdst.corpora import Corpus, Split, open_corpus
-from somdst.corpora.opening import check_fit, has_parts, outside_schema
+from somdst.corpora.opening import check_fit, has_parts, outside_schema, schema_for
 from somdst.errors import CorpusError
 from somdst.evaluate.tables import counted
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
 from somdst.model import folder
 from somdst.model.prediction import Predictor
+from somdst.tracking.step import reads_schemas
 from somdst.tracking.tracker import Tracker
 
 
@@ -21,7 +22,7 @@ from somdst.tracking.tracker import Tracker
 class Trial:
     predictor: Predictor
     schema: Schema
-    """The slots to track: the model's, or a user's own with fewer slots or closed lists."""
+    """The slots to track: a user's own, those of the dialogues where each has a schema, or the model's."""
     corpus: str
     """The corpus's name, with the part that is measured, and how much of it if not all."""
     dialogues: tuple[Dialogue, ...]
@@ -49,7 +50,11 @@ def open_trial(
     read, part = _open_part(corpus, split)
     dialogues = read.dialogues[:limit]
     predictor = folder.open_predictor(model, engine=engine, precision=precision)
-    slots = Tracker(predictor, schema=Schema.load(schema) if schema else None).schema
+    if schema or not reads_schemas(predictor):  # then every dialogue is tracked with the same slots
+        dialogues = tuple(replace(dialogue, schema=None) for dialogue in dialogues)
+        slots = Tracker(predictor, schema=Schema.load(schema) if schema else None).schema
+    else:
+        slots = _slots(read, dialogues, predictor.schema)
     check_fit(dialogues, slots)
     return Trial(
         predictor=predictor,
@@ -59,6 +64,15 @@ def open_trial(
         dev_by_default=part is not None and split is None,
         outside=outside_schema(dialogues, slots),
     )
+
+
+def _slots(read: Corpus, dialogues: Sequence[Dialogue], model: Schema) -> Schema:
+    """What a model that reads schemas tracks: the slots of the dialogues, of the format, or else of the labels. The
+    model's own schema is taken where it has all of them, because it has descriptions and closed lists."""
+    own = {str(slot): slot for dialogue in dialogues if dialogue.schema for slot in dialogue.schema.slots}
+    if own:
+        return Schema(own.values())
+    return schema_for([read]) if read.schema or outside_schema(dialogues, model) else model
 
 
 def _name(read: Corpus, part: Split | None, *, measured: int) -> str:

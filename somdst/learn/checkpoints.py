@@ -177,11 +177,16 @@ def load_checkpoint(run: Path) -> dict[str, Any] | None:
         raise ModelError(f"The checkpoint {path} is damaged ({reason(error)}): {hint}.") from error
 
 
+MAY_CHANGE = {"epochs", "evaluate_every", "dev_limit", "patience", "checkpoint_minutes"}
+"""Settings that a run may go on with in another value: how long it lasts, and when it is looked after. With another
+number of epochs the learning rate goes on from where the new length has it."""
+
+
 def check_same_run(run: Path, saved: Mapping[str, Any], settings: Settings, start: Mapping[str, str]) -> None:
     """Refuse to go on from a checkpoint with other settings, another corpus, schema or first weights."""
     before, now = saved["settings"], settings.model_dump(mode="json")
     for key in now:
-        if before.get(key, Settings.model_fields[key].default) != now[key]:
+        if key not in MAY_CHANGE and before.get(key, Settings.model_fields[key].default) != now[key]:
             raise InputError(
                 f"The run in {run} was started with another {key} ({before.get(key)!r}, not {now[key]!r}): use the "
                 "same settings to go on, or another folder to start again."
