@@ -52,6 +52,15 @@ EncoderOption = Annotated[
     str | None,
     typer.Option("--encoder", help="Encoder to start from: minilm, tiny, a folder or a hub name.", show_default=False),
 ]
+FromOption = Annotated[
+    str | None, typer.Option("--from", help="Go on from a trained model: a folder, or default.", show_default=False)
+]
+MixOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mix", help="Learn from other corpora too, with their shares: sgd=0.3,domains=0.4.", show_default=False
+    ),
+]
 LimitOption = Annotated[int, typer.Option("--limit", min=0, help="Learn only from the first dialogues; 0 takes all.")]
 DevLimitOption = Annotated[
     int | None,

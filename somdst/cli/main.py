@@ -22,6 +22,7 @@ from somdst.cli import (
     data,
     export,
     init,
+    leave_out,
     measure,
     models,
     serve,
@@ -58,6 +59,7 @@ app.add_typer(data.app, name="data")
 app.command()(bench.bench)
 app.command()(train.train)
 app.command()(ablate.ablate)
+app.command("leave-out")(leave_out.leave_out)
 app.command()(export.export)
 app.command()(measure.evaluate)
 app.command()(measure.analyze)

@@ -15,10 +15,7 @@ def train(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The run's folder. A run that was stopped goes on there.")],
     dev: learning.DevOption = None,
     schema: learning.SchemaOption = None,
-    start_from: Annotated[
-        str | None,
-        typer.Option("--from", help="Go on from a trained model: a folder, or default.", show_default=False),
-    ] = None,
+    start_from: learning.FromOption = None,
     preset: learning.PresetOption = "cpu",
     config: learning.ConfigOption = None,
     assignments: learning.SetOption = None,
@@ -26,12 +23,7 @@ def train(
     minutes: learning.MinutesOption = None,
     seed: learning.SeedOption = None,
     encoder: learning.EncoderOption = None,
-    mix: Annotated[
-        str | None,
-        typer.Option(
-            "--mix", help="Learn from other corpora too, with their shares: sgd=0.3,domains=0.4.", show_default=False
-        ),
-    ] = None,
+    mix: learning.MixOption = None,
     limit: learning.LimitOption = 0,
     dev_limit: learning.DevLimitOption = None,
     skip_unknown: learning.SkipOption = False,
