@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from somdst.corpora.synthetic import SYNTHETIC_SCHEMA  # noqa: E402
 from somdst.learn.batches import Batches, Examples  # noqa: E402
 from somdst.learn.noise import ValuePool, corrupt, repairable  # noqa: E402
 from somdst.learn.optimisation import make_optimizer, schedule, update_average  # noqa: E402
-from somdst.learn.settings import Settings  # noqa: E402
 from somdst.memory.operations import FOUR  # noqa: E402
 from somdst.memory.schema import Schema  # noqa: E402
 from somdst.memory.state import DONTCARE, State  # noqa: E402
@@ -122,8 +122,7 @@ def test_parts_of_a_batch_have_the_same_gradient(world: int, accumulation: int, 
 
 
 def test_labels_are_derived_against_the_fed_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, chance in {"wrong_drop": 0.5, "wrong_replace": 0.3, "wrong_add": 1.0}.items():
-        monkeypatch.setattr(Settings, name, chance)
+    monkeypatch.setattr("somdst.learn.batches.corrupt", partial(corrupt, drop=0.5, swap=0.3, add=1.0))
     made = batches({"wrong_states": 1.0})
     different = 0
     for index, example in enumerate(made.examples(0)):

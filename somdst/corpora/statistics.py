@@ -114,7 +114,8 @@ def count(dialogues: Sequence[Dialogue], *, schema: Schema, operation_set: Opera
                     words[slot].update(str(value).split())
             before = after
     turns = updates.total()
-    operations[Operation.CARRYOVER] = turns * len(schema) - operations.total()
+    slots = sum(len(dialogue.schema or schema) * len(dialogue.turns) for dialogue in dialogues)
+    operations[Operation.CARRYOVER] = slots - operations.total()
     return Statistics(
         dialogues=len(dialogues),
         turns=turns,

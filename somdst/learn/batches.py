@@ -194,15 +194,7 @@ class Batches:
             return example.own
         if rng.random() >= settings.wrong_states:
             return example.before
-        return corrupt(
-            example.before,
-            example.pool,
-            example.schema,
-            drop=settings.wrong_drop,
-            swap=settings.wrong_replace,
-            add=settings.wrong_add,
-            rng=rng,
-        )
+        return corrupt(example.before, example.pool, example.schema, rng=rng)
 
     def _goal(self, example: Example, fed: State) -> State:
         """The state to reach: the gold one, as far as the input shows it."""

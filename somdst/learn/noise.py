@@ -46,9 +46,19 @@ class ValuePool:
 
 
 def corrupt(
-    state: State, pool: ValuePool, schema: Schema, *, drop: float, swap: float, add: float, rng: random.Random
+    state: State,
+    pool: ValuePool,
+    schema: Schema,
+    *,
+    drop: float = 0.1,
+    swap: float = 0.1,
+    add: float = 0.2,
+    rng: random.Random,
 ) -> State:
-    """The state with each filled slot emptied or replaced with these chances, and maybe a wrong slot filled."""
+    """The state with each filled slot emptied or replaced with these chances, and maybe a wrong slot filled.
+
+    No other chances were better (docs/experiments.md), so they are not settings.
+    """
     changed: dict[str, Value | None] = {}
     for slot in state:
         chance = rng.random()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError
@@ -108,14 +108,6 @@ class Settings(Design):
         default=0, ge=0, description="Stop after this many evaluations without improvement; 0 never stops early."
     )
     checkpoint_minutes: float = Field(default=10.0, gt=0, le=10, description="Minutes between two checkpoints.")
-
-    # Chances in a made-up wrong memory. No other values were better, so they are not settings.
-    wrong_drop: ClassVar[float] = 0.1
-    """Of each filled slot to be emptied."""
-    wrong_replace: ClassVar[float] = 0.1
-    """Of each filled slot to get another value."""
-    wrong_add: ClassVar[float] = 0.2
-    """That a slot is filled which should be empty."""
 
     def model(self) -> ModelConfig:
         """The part that goes into the model's config.json."""
