@@ -17,7 +17,7 @@ from torch import Tensor, nn  # noqa: E402
 from somdst.corpora.synthetic import synthetic_dialogues  # noqa: E402
 from somdst.learn.batches import Batches, Examples  # noqa: E402
 from somdst.learn.losses import choice_loss, slots_to_write  # noqa: E402
-from somdst.learn.model import Batch, ModelOptions, SomDst, ValueTargets, similar_lengths  # noqa: E402
+from somdst.learn.model import NOTHING, Batch, ModelOptions, SomDst, ValueTargets, similar_lengths  # noqa: E402
 from somdst.learn.naive import generate_one, slot_by_slot_loss  # noqa: E402
 from somdst.learn.settings import Settings  # noqa: E402
 from somdst.memory.dialogue import Dialogue, Turn  # noqa: E402
@@ -79,11 +79,16 @@ def gru(e: list[float], g: list[float]) -> list[float]:
 class Step:
     """One step of the generator, worked out with plain numbers."""
 
-    def __init__(self, e: list[float], g: list[float], *, scale: float = 1.0) -> None:
+    def __init__(
+        self, e: list[float], g: list[float], *, scale: float = 1.0, previous: int = NOTHING, bonus: float = 0.0
+    ) -> None:
         H = [E[token] for token in IDS]
         self.g = gru(e, g)
         self.P_vcb = softmax([scale * dot(row, self.g) for row in E])
-        self.P_ctx = softmax([scale * dot(row, self.g) for row in H])
+        scores = [scale * dot(row, self.g) for row in H]
+        for position in range(1, len(IDS)):  # what follows the token before
+            scores[position] += bonus if IDS[position - 1] == previous else 0.0
+        self.P_ctx = softmax(scores)
         c = [sum(p * row[i] for p, row in zip(self.P_ctx, H, strict=True)) for i in (0, 1)]
         self.alpha = sigmoid(dot(W_1, self.g + e + c) + B_1)
         self.P_val = [self.alpha * p for p in self.P_vcb]
@@ -140,12 +145,12 @@ def test_a_value_by_hand(scaled: bool) -> None:
     model = by_hand(scaled=scaled)
     scale = math.e if scaled else 1.0  # scales are logarithms that start at 1
     first = Step(E[SLOT], H_X, scale=scale)
-    second = Step(E[NORTH], first.g, scale=scale)
+    second = Step(E[NORTH], first.g, scale=scale, previous=NORTH, bonus=math.e if scaled else 0.0)
     generator, encoded = model.value_generator, model.encode(BATCH)
     weight = model.operation_predictor.word_embeddings.weight
-    e, g = torch.tensor([E[SLOT]]), torch.tensor([H_X])
+    e, g, previous = torch.tensor([E[SLOT]]), torch.tensor([H_X]), torch.tensor([NOTHING])
     for step, next_token in ((first, NORTH), (second, EOS)):
-        P_val, P_ctx, g_next = generator.step(e, g, encoded.tokens, BATCH.ids, BATCH.mask, weight)
+        P_val, P_ctx, g_next = generator.step(e, g, encoded.tokens, BATCH.ids, BATCH.mask, weight, previous)
         assert g_next[0].tolist() == pytest.approx(step.g)
         assert P_ctx[0].tolist() == pytest.approx([*step.P_ctx, 0.0])
         assert generator.gate(g_next[:, None], e[:, None], P_ctx[:, None], encoded.tokens).item() == pytest.approx(
@@ -153,7 +158,7 @@ def test_a_value_by_hand(scaled: bool) -> None:
         )
         assert P_val[0].tolist() == pytest.approx(step.P_val)
         assert sum(step.P_val) == pytest.approx(1.0)
-        e, g = weight[next_token][None], g_next
+        e, g, previous = weight[next_token][None], g_next, torch.tensor([next_token])
 
 
 def test_the_losses_by_hand() -> None:
@@ -226,14 +231,16 @@ def test_the_models_own_words_are_fed_without_teacher_forcing() -> None:
         own = model.generate(batch, encoded, targets.owners, targets.slots, steps=K).tokens
         own = torch.nn.functional.pad(own, (0, K - own.shape[1]), value=text.eos)
         e, g, nll = encoded.slots[targets.owners, targets.slots], encoded.pooled[targets.owners], 0.0
-        weight = model.operation_predictor.word_embeddings.weight
+        weight, owners = model.operation_predictor.word_embeddings.weight, targets.owners
+        previous = torch.full_like(owners, NOTHING)
         for k in range(K):
             P_val, _, g = model.value_generator.step(
-                e, g, encoded.tokens[targets.owners], batch.ids[targets.owners], batch.mask[targets.owners], weight
+                e, g, encoded.tokens[owners], batch.ids[owners], batch.mask[owners], weight, previous
             )
             P_target = P_val.gather(1, targets.tokens[:, k, None]).squeeze(1)
             nll = nll - torch.log(P_target + 1e-9) * targets.mask[:, k]
-            e = weight[own[:, k]]
+            previous = own[:, k]
+            e = weight[previous]
         per_slot = nll / targets.mask.sum(1)
         each = slots_to_write(batch)[targets.owners]
         free = model(batch, teacher_forcing=False)
@@ -359,7 +366,8 @@ def test_scaled_logits() -> None:
     assert scaled.value_generator.scale(1).item() == pytest.approx(math.e)
     assert scaled.value_generator.W_1.bias.item() == -1.0  # the gate starts in favour of copying
     assert {name for name, _ in scaled.named_parameters()} - {name for name, _ in plain.named_parameters()} == {
-        "value_generator.scales"
+        "value_generator.scales",
+        "value_generator.follow",
     }
 
 

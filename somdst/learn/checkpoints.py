@@ -118,6 +118,8 @@ def empty_model(
 def load_model(folder: ModelFolder, encoder: Encoder) -> SomDst:
     model = empty_model(folder, encoder)
     weights, whole = upgraded(read_weights(folder), model)
+    if "value_generator.follow" not in weights:  # a model from before 0.2 copies without the bonus
+        model.value_generator.follow = None
     fill(model, weights, folder, strict=whole)
     return model.eval()
 
@@ -125,9 +127,10 @@ def load_model(folder: ModelFolder, encoder: Encoder) -> SomDst:
 def upgraded(weights: dict[str, Tensor], model: SomDst) -> tuple[dict[str, Tensor], bool]:
     """Weights for a model of the present format, and whether they have all of it.
 
-    Those of a compact model of format 1 lack what reads a schema, and have a classifier of fixed domains instead."""
+    Those of a compact model of format 1 lack what reads a schema, and have a classifier of fixed domains instead. Those
+    from before 0.2 have no bonus on copying what follows."""
     if model.options.fixed_schema or any(".reader." in name for name in weights):
-        return weights, True
+        return weights, model.value_generator.follow is None or "value_generator.follow" in weights
     return {name: tensor for name, tensor in weights.items() if ".W_dom." not in name}, False
 
 

@@ -3,7 +3,8 @@ a slot's vector of its text.
 
     encoder   ids, segments [B, T], slots [B, J], slot_vectors [B, J, D]
                                                         -> operations, domain, pooled, slot_states, tokens, queries
-    decoder   e, g [U, D], tokens [U, T, D], ids, mask  -> token, probability, position [U], next_e, next_g [U, D]
+    decoder   e, g [U, D], tokens [U, T, D], ids, mask, previous [U]
+                                                        -> token, probability, position [U], next_e, next_g [U, D]
     reader    pooled [N, D], names [N, P]               -> slots, values [N, D]
 
 Nothing in them depends on the number or names of slots, except in the paper's layout, which has no reader and no slot
@@ -98,9 +99,11 @@ class DecoderGraph(nn.Module):
         self.W_hh, self.b_hh = nn.Parameter(gru.weight_hh_l0.t().contiguous()), gru.bias_hh_l0
         self.E = model.operation_predictor.word_embeddings.weight
 
-    def forward(self, e: Tensor, g: Tensor, tokens: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        self, e: Tensor, g: Tensor, tokens: Tensor, ids: Tensor, mask: Tensor, previous: Tensor
+    ) -> tuple[Tensor, ...]:
         g = self.gru(e, g)
-        P_ctx = self.generator.attend(g.unsqueeze(1), tokens, mask)  # [U, 1, T]
+        P_ctx = self.generator.attend(g.unsqueeze(1), tokens, ids, mask, previous.unsqueeze(1))  # [U, 1, T]
         alpha = self.generator.gate(g.unsqueeze(1), e.unsqueeze(1), P_ctx, tokens)  # [U, 1]
         P_vcb = ((g @ self.E.t()) * self.generator.scale(1)).softmax(-1)  # [U, V]
         P_val = (alpha * P_vcb).scatter_add(1, ids, (1 - alpha) * P_ctx.squeeze(1))
@@ -158,12 +161,13 @@ def decoder_graph(model: SomDst) -> onnx.ModelProto:
         torch.zeros(2, 24, width),
         torch.ones(2, 24, dtype=torch.long),
         torch.ones(2, 24, dtype=torch.bool),
+        torch.zeros(2, dtype=torch.long),
     )
-    rows = {name: {0: "U"} for name in ("e", "g", "token", "probability", "position", "next_e", "next_g")}
+    rows = {name: {0: "U"} for name in ("e", "g", "previous", "token", "probability", "position", "next_e", "next_g")}
     return _export(
         DecoderGraph(model),
         inputs,
-        names=["e", "g", "tokens", "ids", "mask"],
+        names=["e", "g", "tokens", "ids", "mask", "previous"],
         outputs=["token", "probability", "position", "next_e", "next_g"],
         axes={**rows, **{name: {0: "U", 1: "T"} for name in ("tokens", "ids", "mask")}},
     )

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from somdst.learn.model import Batch, Encoded, Losses, SomDst
+from somdst.learn.model import NOTHING, Batch, Encoded, Losses, SomDst
 
 
 def joint_loss(model: SomDst, batch: Batch, *, teacher_forcing: bool, operation_weight: float = 1.0) -> Losses:
@@ -78,6 +78,7 @@ def value_loss(model: SomDst, batch: Batch, encoded: Encoded, *, teacher_forcing
         batch.ids[targets.owners],
         batch.mask[targets.owners],
         embeddings.weight,
+        F.pad(fed, (1, 0), value=NOTHING),
         targets.tokens,
     )
     nll = -torch.log(P_val + 1e-9) * targets.mask

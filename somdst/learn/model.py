@@ -25,6 +25,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+NOTHING = -1
+"""In place of the token before the first one of a value."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
@@ -36,7 +39,8 @@ class ModelOptions:
     fixed_schema: bool = False
     """The paper's layout: slot names are text in the input, and the domains are those that it was trained with."""
     scaled_logits: bool = True
-    """Learned scales on the copy and vocabulary logits, and a gate that starts in favour of copying."""
+    """Learned scales on the copy and vocabulary logits, a gate that starts in favour of copying, and a learned bonus on
+    copying what follows the token before."""
     dropout: float = 0.0
 
 
@@ -241,11 +245,7 @@ class StateOperationPredictor(nn.Module):
 
 def similar_lengths(lengths: list[int], *, spread: float = 0.75, tokens: int = 768) -> list[tuple[list[int], int]]:
     """Rows grouped by length, longest first, each group with its longest: from `spread` of that on, once a group has
-    so many tokens that a product over it is worth starting.
-
-    >>> similar_lengths([300, 900, 100, 880])
-    [([1, 3], 900), ([0, 2], 300)]
-    """
+    so many tokens that a product over it is worth starting."""
     groups: list[tuple[list[int], int]] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
         rows, longest = groups[-1] if groups else ([], 0)
@@ -274,16 +274,25 @@ class SlotValueGenerator(nn.Module):
         nn.init.normal_(self.W_1.weight, std=0.02)
         nn.init.zeros_(self.W_1.bias)
         self.scales: nn.Parameter | None = None
+        self.follow: nn.Parameter | None = None
         if options.scaled_logits:
             self.scales = nn.Parameter(torch.ones(2))  # logarithms: copy, vocabulary
+            self.follow = nn.Parameter(torch.ones(1))  # a logarithm too
             nn.init.constant_(self.W_1.bias, -1.0)
 
     def scale(self, which: int) -> Tensor | float:
         return 1.0 if self.scales is None else self.scales[which].exp()
 
-    def attend(self, g: Tensor, H: Tensor, mask: Tensor) -> Tensor:
-        """P_ctx = softmax(H g), over the positions of the whole input.  g [U, K, D], H [U, T, D] -> [U, K, T]"""
+    def attend(self, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, previous: Tensor) -> Tensor:
+        """P_ctx = softmax(H g), over the positions of the whole input.
+
+        g [U, K, D], H [U, T, D], ids and mask [U, T], previous [U, K] -> [U, K, T]. Not in the paper: a position whose
+        left neighbour is the token before gets a bonus, so that names nobody has seen are copied whole.
+        """
         scores = torch.bmm(g, H.transpose(1, 2)).float() * self.scale(0)
+        if self.follow is not None:
+            left = F.pad(ids[:, :-1], (1, 0), value=NOTHING - 1)  # [U, T]
+            scores = scores + self.follow.exp() * (left.unsqueeze(1) == previous.unsqueeze(2))
         return scores.masked_fill(~mask[:, None, :], float("-inf")).softmax(-1)
 
     def gate(self, g: Tensor, e: Tensor, P_ctx: Tensor, H: Tensor) -> Tensor:
@@ -292,11 +301,20 @@ class SlotValueGenerator(nn.Module):
         return torch.sigmoid(self.W_1(torch.cat([g, e, c], -1)).squeeze(-1).float())
 
     def target_probabilities(
-        self, e: Tensor, g_0: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, targets: Tensor
+        self,
+        e: Tensor,
+        g_0: Tensor,
+        H: Tensor,
+        ids: Tensor,
+        mask: Tensor,
+        E: Tensor,
+        previous: Tensor,
+        targets: Tensor,
     ) -> Tensor:
         """P_val of the given targets, all steps in one pass.
 
-        e [U, K, D] inputs, g_0 [U, D], H [U, T, D], ids and mask [U, T], E [V, D], targets [U, K] -> [U, K]
+        e [U, K, D] inputs, which embed the tokens `previous` [U, K], g_0 [U, D], H [U, T, D], ids and mask [U, T],
+        E [V, D], targets [U, K] -> [U, K]
         Only the target's probability is needed for the loss, so P_ctx is never scattered onto the vocabulary.
         """
         e = self.dropout(e)
@@ -304,17 +322,17 @@ class SlotValueGenerator(nn.Module):
         # Flat: a product of [U, K, D] and [D, V] would copy E once a slot.
         logits = (g.flatten(0, 1) @ E.t()).float() * self.scale(1)  # [U * K, V]
         P_vcb = torch.exp(-F.cross_entropy(logits, targets.flatten(), reduction="none")).view_as(targets)
-        P_ctx = self.attend(g, H, mask)
+        P_ctx = self.attend(g, H, ids, mask, previous)
         alpha = self.gate(g, e, P_ctx, H)
         copied = (P_ctx * (ids[:, None, :] == targets[:, :, None])).sum(-1)  # [U, K]
         return alpha * P_vcb + (1 - alpha) * copied
 
     def step(
-        self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor
+        self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, previous: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One step for U slots: (P_val [U, V], P_ctx [U, T], the next g [U, D])."""
+        """One step for U slots after the tokens `previous` [U]: (P_val [U, V], P_ctx [U, T], the next g [U, D])."""
         output, hidden = self.gru(e.unsqueeze(1), g.unsqueeze(0).contiguous())
-        P_ctx = self.attend(output, H, mask)
+        P_ctx = self.attend(output, H, ids, mask, previous.unsqueeze(1))
         alpha = self.gate(output, e.unsqueeze(1), P_ctx, H)  # [U, 1]
         P_vcb = ((output.squeeze(1) @ E.t()).float() * self.scale(1)).softmax(-1)
         P_val = (alpha * P_vcb).scatter_add(1, ids, (1 - alpha) * P_ctx.squeeze(1))
@@ -327,8 +345,9 @@ class SlotValueGenerator(nn.Module):
         tokens, positions = [], []
         probability = torch.ones(len(e), device=e.device)
         ended = torch.zeros(len(e), dtype=torch.bool, device=e.device)
+        token = torch.full((len(e),), NOTHING, device=e.device)
         for _ in range(steps):
-            P_val, P_ctx, g = self.step(e, g, H, ids, mask, embeddings.weight)
+            P_val, P_ctx, g = self.step(e, g, H, ids, mask, embeddings.weight, token)
             best, token = P_val.max(-1)
             token = token.masked_fill(ended, self.eos)
             probability = torch.where(ended, probability, probability * best)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from somdst.learn.losses import choice_loss, domain_logits, operation_loss, slots_to_write
-from somdst.learn.model import Batch, Encoded, Losses, SomDst, ValueTargets
+from somdst.learn.model import NOTHING, Batch, Encoded, Losses, SomDst, ValueTargets
 
 
 def generate_one(model: SomDst, batch: Batch, encoded: Encoded, owner: int, slot: int, *, steps: int) -> list[int]:
@@ -26,7 +26,11 @@ def generate_one(model: SomDst, batch: Batch, encoded: Encoded, owner: int, slot
     for _ in range(steps):
         g = _gru(generator.gru, g, e)
         P_vcb = torch.softmax(generator.scale(1) * (E @ g), 0)  # [V]
-        P_ctx = torch.softmax(generator.scale(0) * (H @ g), 0)  # [T]
+        scores = generator.scale(0) * (H @ g)  # [T]
+        for position in range(1, length):
+            if generator.follow is not None and tokens and int(ids[position - 1]) == tokens[-1]:
+                scores[position] += generator.follow.exp().squeeze()
+        P_ctx = torch.softmax(scores, 0)
         c = P_ctx @ H
         alpha = torch.sigmoid(generator.W_1(torch.cat([g, e, c])))
         P_val = alpha * P_vcb
@@ -90,12 +94,12 @@ def _value_nll(model: SomDst, batch: Batch, encoded: Encoded, targets: ValueTarg
     generator, embeddings = model.value_generator, model.operation_predictor.word_embeddings
     owners = targets.owners
     g, e = encoded.pooled[owners], encoded.slots[owners, targets.slots]
-    total = torch.zeros(len(owners))
+    total, previous = torch.zeros(len(owners)), torch.full((len(owners),), NOTHING)
+    H, ids, mask = encoded.tokens[owners], batch.ids[owners], batch.mask[owners]
     for k in range(targets.tokens.shape[1]):
-        P_val, _, g = generator.step(
-            generator.dropout(e), g, encoded.tokens[owners], batch.ids[owners], batch.mask[owners], embeddings.weight
-        )
+        P_val, _, g = generator.step(generator.dropout(e), g, H, ids, mask, embeddings.weight, previous)
         P_target = P_val.gather(1, targets.tokens[:, k : k + 1]).squeeze(1)
         total = total - torch.log(P_target + 1e-9) * targets.mask[:, k]
-        e = embeddings(targets.tokens[:, k])
+        previous = targets.tokens[:, k]
+        e = embeddings(previous)
     return total / targets.mask.sum(1)

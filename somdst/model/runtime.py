@@ -38,6 +38,7 @@ class Runtime(ModelPredictor):
         self.threads = threads or cores()
         self._encoder = _open(folder, f"encoder.{precision}.onnx", self.threads)
         self._decoder = _open(folder, f"decoder.{precision}.onnx", 1)
+        self._decoder_inputs = {entry.name for entry in self._decoder.get_inputs()}
         self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments
         self._check_graphs()
         self._reader = None if self.fixed_schema else _open(folder, f"reader.{precision}.onnx", 1)
@@ -156,9 +157,13 @@ class Runtime(ModelPredictor):
             "tokens": tokens[owners],
             "ids": arrays.ids[owners],
             "mask": arrays.mask[owners] if mask is None else mask,
+            "previous": np.full(len(owners), -1, dtype=np.int64),
         }
+        fed = {name: array for name, array in fed.items() if name in self._decoder_inputs}
         for step in range(steps):
             token, certainty, looked[going, step], fed["e"], fed["g"] = self._decoder.run(None, fed)
+            if "previous" in fed:
+                fed["previous"] = token
             said[going, step] = token
             probability[going] *= certainty
             kept = token != self.encoder.eos
