@@ -199,6 +199,21 @@ def test_calibrate_on_the_command_line(tmp_path: Path) -> None:
     assert "nothing was written, because of --dry-run" in done.stderr
 
 
+def test_calibrating_on_several_corpora_counts_all_and_reports_each(tmp_path: Path) -> None:
+    model = tiny.model_folder(tmp_path / "model", layout="paper")
+    alone = [calibrate(model, corpus, dry_run=True).measured.changes for corpus in ("synthetic:10", "synthetic:4")]
+    both = calibrate(model, ["synthetic:10", "synthetic:4"], dry_run=True)
+    assert [one.changes for one in both.corpora] == alone and both.measured.changes == sum(alone)
+    held = both.measured.threshold
+    assert (sum(one.held_back for one in both.corpora), sum(one.wrong for one in both.corpora)) == (
+        held.held_back,
+        held.wrong,
+    )
+    done = CliRunner().invoke(app, ["calibrate", str(model), "synthetic:10", "synthetic:4", "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert "by corpus" in done.stdout and "synthetic:4" in done.stdout
+
+
 # Export.
 
 

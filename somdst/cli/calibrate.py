@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 def calibrate(
     model: options.ModelArgument,
-    corpus: options.CorpusArgument,
+    corpora: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CORPUS...", help="Labelled dialogues that the model was not trained on; several count together."
+        ),
+    ],
     split: options.SplitOption = None,
     engine: options.EngineOption = "auto",
     precision: options.PrecisionOption = "int8",
@@ -30,20 +36,25 @@ def calibrate(
 
     Use dialogues that the model was not trained on, and another part to measure it with afterwards.
 
-    Example: `somdst calibrate runs/first multiwoz-2.1/dev.jsonl.xz`
+    Examples: `somdst calibrate runs/first multiwoz-2.1/dev.jsonl.xz`,
+    `somdst calibrate runs/any multiwoz-2.1/dev.jsonl.xz sgd-dev.zip domains --limit 300`
     """
     from somdst.learn.calibrating import calibrate as run
 
-    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision)
+    trials = [
+        open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision) for corpus in corpora
+    ]
     with learning.ProgressBars() as bars:
-        done = run(model, trial, batch_size=batch_size, dry_run=dry_run, progress=bars)
+        done = run(model, trials, batch_size=batch_size, dry_run=dry_run, progress=bars)
     if as_json:
         chosen = {"temperature": done.after.temperature, "pending_threshold": done.after.pending_threshold}
         before = {"temperature": done.before.temperature, "pending_threshold": done.before.pending_threshold}
         written = str(done.file) if done.file else None
-        output.print_json(chosen | {"before": before, "written": written, "calibration": done.measured.to_json()})
+        on = [asdict(corpus) for corpus in done.corpora]
+        measured = {"calibration": done.measured.to_json(), "corpora": on}
+        output.print_json(chosen | {"before": before, "written": written} | measured)
         return
-    output.print_tables([_table(done)])
+    output.print_tables([_table(done), *([_by_corpus(done)] if len(trials) > 1 else [])])
     output.notice(f"wrote {done.file}" if done.file else "nothing was written, because of --dry-run")
 
 
@@ -62,3 +73,14 @@ def _table(done: Calibrated) -> Table:
         f"are held back, of which {held.wrong:,} are wrong."
     )
     return Table("calibration", "Calibration", ("", "before", "after"), rows, note)
+
+
+def _by_corpus(done: Calibrated) -> Table:
+    from somdst.evaluate.tables import Table
+
+    rows = tuple(
+        (one.corpus, one.changes, one.accuracy, one.expected_calibration_error, one.held_back, one.wrong)
+        for one in done.corpora
+    )
+    columns = ("corpus", "changes", "right, percent", "calibration error, points", "held back", "of them wrong")
+    return Table("by_corpus", "Afterwards, by corpus", columns, rows)
