@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 from databases import database, postgres  # noqa: F401
+from hypothesis import HealthCheck, settings
 
 # Some virtual machines announce matrix instructions that do not work (`learn/machine.py`); tests do without them.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # Threads that wait for each other by spinning are a hundred times slower on a busy machine, and tiny models need one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# No example of Hypothesis fails because the machine is busy.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

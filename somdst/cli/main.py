@@ -25,6 +25,7 @@ from somdst.cli import (
     leave_out,
     measure,
     models,
+    schema_files,
     serve,
     store,
     track,
@@ -55,6 +56,7 @@ app.command()(track.track)
 app.command()(annotate.annotate)
 app.command()(init.init)
 app.command()(models.models)
+app.add_typer(schema_files.app, name="schema")
 app.add_typer(data.app, name="data")
 app.command()(bench.bench)
 app.command()(train.train)

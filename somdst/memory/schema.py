@@ -12,10 +12,12 @@ A schema is a small YAML or JSON file that a person writes by hand:
     different:
       - [train-departure, train-destination]
 
-A slot's entry is empty, a list of allowed values, or a mapping with `description` and `values`. Slots that never have
-the same value are listed together under `different`, which is optional. So is `text_rules`, which says how texts are
-made uniform before they are read: `lowercase` unless a corpus needs others. Slots are always in alphabetical order, as
-in the paper. A schema is identified by its content (`Schema.id`). It does not say what a state is; see `state.py`.
+A slot's entry is empty, a list of allowed values, or a mapping with `description`, `values`, `type` (what applications
+convert the text to), `required` and `redact`. Slots that never have the same value are listed together under
+`different`, which is optional. So is `text_rules`, which says how texts are made uniform before they are read:
+`lowercase` unless a corpus needs others. Slots are always in alphabetical order, as in the paper. A schema is known by
+its content (`Schema.id`). It does not say what a state is; see `state.py`. Pydantic models, JSON Schema and tool
+definitions are read in `json_schema.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from functools import cached_property
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import yaml
 
@@ -35,6 +37,12 @@ from somdst.errors import SchemaError, did_you_mean
 
 TextRules = Literal["lowercase", "multiwoz", "everyday"]
 """How text is made uniform before a model reads it; `model/text.py` has the rules."""
+SlotType = Literal["text", "integer", "number", "boolean", "date", "time", "datetime"]
+"""What an application converts a slot's value to. The memory itself always holds text."""
+BOOLEAN: Final = ("yes", "no")
+"""The closed list of every boolean slot."""
+MAX_FILE: Final = 1_000_000
+"""Largest schema file, in bytes. A tracker can use a few hundred slots, which is far less."""
 
 
 class Slot(str):
@@ -45,16 +53,31 @@ class Slot(str):
     ('hotel-book day', 'hotel', 'book day')
     """
 
-    __slots__ = ("description", "domain", "name", "values")
+    __slots__ = ("description", "domain", "name", "redact", "required", "type", "values")
 
     domain: str
     name: str
     description: str
     values: tuple[str, ...] | None
     """The closed list of values, or None where any text may be written."""
+    type: SlotType
+    required: bool
+    """Whether an application cannot go on without it."""
+    redact: bool
+    """Whether its values are private."""
 
     @classmethod
-    def of(cls, domain: str, name: str, *, description: str = "", values: Iterable[str] | None = None) -> Slot:
+    def of(
+        cls,
+        domain: str,
+        name: str,
+        *,
+        description: str = "",
+        values: Iterable[str] | None = None,
+        type: SlotType = "text",
+        required: bool = False,
+        redact: bool = False,
+    ) -> Slot:
         for part, what in ((domain, "domain"), (name, "slot name")):
             if not part or part != part.strip():
                 raise SchemaError(f"A {what} must be text without spaces at its ends, not {part!r}.")
@@ -63,17 +86,31 @@ class Slot(str):
         slot = super().__new__(cls, f"{domain}-{name}")
         slot.domain, slot.name, slot.description = domain, name, description
         slot.values = tuple(values) if values is not None else None
+        slot.type, slot.required, slot.redact = type, required, redact
+        if type == "boolean":
+            if slot.values is not None and set(slot.values) != set(BOOLEAN):
+                raise SchemaError(f'The slot "{slot}" is a boolean: leave out `values`, which are always yes and no.')
+            slot.values = BOOLEAN
         return slot
 
+    def to_json(self) -> dict[str, Any]:
+        """Its entry in a schema; what is as usual is left out."""
+        entry: dict[str, Any] = {"description": self.description} if self.description else {}
+        if self.values is not None and self.type != "boolean":
+            entry["values"] = list(self.values)
+        if self.type != "text":
+            entry["type"] = self.type
+        return entry | {flag: True for flag in ("required", "redact") if getattr(self, flag)}
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_slot, (self.domain, self.name, self.description, self.values)
+        return _restore_slot, (self.domain, self.name, self.to_json())
 
     def __repr__(self) -> str:
         return str.__repr__(self)
 
 
-def _restore_slot(domain: str, name: str, description: str, values: tuple[str, ...] | None) -> Slot:
-    return Slot.of(domain, name, description=description, values=values)
+def _restore_slot(domain: str, name: str, entry: Mapping[str, Any]) -> Slot:
+    return Slot.of(domain, name, **entry)
 
 
 class Schema(Mapping[str, Slot]):
@@ -142,11 +179,17 @@ class Schema(Mapping[str, Slot]):
         return cls.load(Path(str(resources.files("somdst") / "memory" / "schemas" / "multiwoz.yaml")))
 
     @classmethod
-    def load(cls, path: str | Path) -> Schema:
-        """Read a schema file; YAML or JSON (which is YAML too)."""
+    def load(cls, path: str | Path, *, domain: str | None = None, skip: Iterable[str] = ()) -> Schema:
+        """Read a schema file, YAML or JSON: a schema of somdst, a JSON Schema, or tool definitions.
+
+        `domain` and `skip` are as in `from_json_schema`.
+        """
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
+            content = path.read_bytes()
+            if len(content) > MAX_FILE:
+                raise SchemaError(f"The schema {path} has {len(content):,} bytes; at most {MAX_FILE:,} are read.")
+            text = content.decode("utf-8")
             # Every YAML scalar as the text that it was written as: 17:15 is no number of minutes, and no is a word.
             data = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=yaml.BaseLoader)
         except OSError as error:
@@ -157,17 +200,59 @@ class Schema(Mapping[str, Slot]):
             problem = " ".join(str(error).split())
             raise SchemaError(f"The schema {path} is not valid YAML or JSON: {problem}.") from error
         try:
-            return cls.from_json(data)
+            return cls.from_json_schema(data, domain=domain, skip=skip) if domain or skip else cls.from_json(data)
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from error
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as JSON, which `load` reads."""
-        text = json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
-        Path(path).write_text(text, encoding="utf-8")
+        """Write the schema, so that `load` reads it: as YAML, as JSON, or as JSON Schema if the name ends in
+        `.schema.json`."""
+        path = Path(path)
+        data = self.to_json_schema() if path.name.endswith(".schema.json") else self.to_json()
+        if path.suffix in (".yaml", ".yml"):
+            odd = any(line_break in json.dumps(data, ensure_ascii=False) for line_break in "\x85\u2028\u2029")
+            # PyYAML reads these line breaks back as others unless it escapes them.
+            text = yaml.safe_dump(data, sort_keys=False, allow_unicode=not odd, width=120)
+        else:
+            text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        path.write_text(text, encoding="utf-8")
+
+    @classmethod
+    def from_pydantic(cls, model: Any, *, domain: str | None = None, skip: Iterable[str] = ()) -> Schema:
+        """The fields of a pydantic model class as slots; see `from_json_schema`."""
+        from somdst.memory.json_schema import json_schema_of
+
+        return cls.from_json_schema(json_schema_of(model), domain=domain, skip=skip)
+
+    @classmethod
+    def from_json_schema(cls, data: object, *, domain: str | None = None, skip: Iterable[str] = ()) -> Schema:
+        """The properties of a JSON Schema, or the parameters of OpenAI or Anthropic tools, as slots.
+
+        A property that is an object is a domain; the others are slots of `domain`, by default the title or the name of
+        the tool. `skip` names the properties to leave out, such as "toppings" or "hotel.rooms".
+        """
+        from somdst.memory.json_schema import read
+
+        found = read(data, domain=domain, skip=skip)
+        if found.problems:
+            more = f" ({len(found.problems) - 1} more like this)" if len(found.problems) > 1 else ""
+            raise SchemaError(f"{found.problems[0]}{more}")
+        slots = (item.slot for item in found.properties)
+        return cls(slots, different=found.different, text_rules=_read_rules(found.text_rules))
+
+    def to_json_schema(self) -> dict[str, Any]:
+        """The schema as JSON Schema, an object per domain. `from_json_schema` reads it back."""
+        from somdst.memory.json_schema import write
+
+        return write(self)
 
     @classmethod
     def from_json(cls, data: object) -> Schema:
+        """What `to_json` gave, or a JSON Schema, or tool definitions."""
+        from somdst.memory.json_schema import is_json_schema
+
+        if is_json_schema(data):
+            return cls.from_json_schema(data)
         if not isinstance(data, Mapping) or not isinstance(data.get("domains"), Mapping):
             raise SchemaError("A schema is a mapping with the key `domains`, which maps each domain to its slots.")
         slots = (
@@ -182,10 +267,7 @@ class Schema(Mapping[str, Slot]):
     def to_json(self) -> dict[str, Any]:
         domains: dict[str, dict[str, Any]] = {domain: {} for domain in self.domains}
         for slot in self.slots:
-            entry: dict[str, Any] = {"description": slot.description} if slot.description else {}
-            if slot.values is not None:
-                entry["values"] = list(slot.values)
-            domains[slot.domain][slot.name] = entry
+            domains[slot.domain][slot.name] = slot.to_json()
         different = {"different": [list(pair) for pair in self.different]} if self.different else {}
         rules = {"text_rules": self.text_rules} if self.text_rules else {}
         return {"domains": domains, **different, **rules}
@@ -227,21 +309,39 @@ def _read_slot(domain: str, name: str, entry: object) -> Slot:
         entry = {"values": entry}
     if not isinstance(entry, Mapping):
         raise SchemaError(f"{where} must be empty, a list of values or a mapping, not {entry!r}.")
-    if unknown := set(entry) - {"description", "values"}:
-        raise SchemaError(f"{where} has the unknown key `{sorted(map(str, unknown))[0]}`: use `description`, `values`.")
+    if unknown := set(entry) - {"description", *_ENTRY}:
+        wanted = ", ".join(f"`{key}`" for key in ("description", *_ENTRY))
+        raise SchemaError(f"{where} has the unknown key `{sorted(map(str, unknown))[0]}`: use {wanted}.")
     values = entry.get("values")
     if values in _NOTHING:
         values = None
     if values is not None and (not isinstance(values, list) or not values):
         raise SchemaError(f"{where} has `values` that are not a list with at least one value.")
+    if (type_ := entry.get("type") or "text") not in get_args(SlotType):
+        raise SchemaError(f"{where} has the type {type_!r}: use one of {', '.join(get_args(SlotType))}.")
     return Slot.of(
         domain,
         name,
         description=str(entry.get("description") or ""),
-        values=None if values is None else tuple(_text(value) for value in values),
+        values=None if values is None else tuple(value_text(value) for value in values),
+        type=cast(SlotType, type_),
+        required=read_flag(entry.get("required"), f"{where}: `required`"),
+        redact=read_flag(entry.get("redact"), f"{where}: `redact`"),
     )
 
 
-def _text(value: object) -> str:
-    # JSON may have true and 4; a person who wrote them meant the words.
+_ENTRY = ("values", "type", "required", "redact")
+"""What an entry may have besides `description`."""
+
+
+def read_flag(value: object, what: str) -> bool:
+    """True or false; YAML is read as text, so the words too."""
+    known = {None: False, "": False, False: False, True: True, "false": False, "true": True, "no": False, "yes": True}
+    if not isinstance(value, (str, bool, type(None))) or value not in known:
+        raise SchemaError(f"{what} is true or false, not {value!r}.")
+    return known[value]
+
+
+def value_text(value: object) -> str:
+    """A value of a closed list as text: JSON may have true and 4; a person who wrote them meant the words."""
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -122,6 +122,21 @@ def nearest(value: str, allowed: tuple[str, ...]) -> str | None:
         return known[inside[0]]
     near = {most_similar(word, alike, cutoff=NEAR) for word in [spoken, *spoken.split()]} - {None}
     return known[str(near.pop())] if len(near) == 1 else None
+
+
+def near_equal(values: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of a closed list's values that a slip could turn into each other.
+
+    >>> list(near_equal(["north", "north-east", "north east", "centre", "center", "12:00", "2:00"]))
+    [('north-east', 'north east'), ('centre', 'center')]
+    """
+    texts = [_joined(value.casefold()) for value in values]
+    for start in range(0, len(texts), 500):  # rows of the table of all pairs, so that a long list needs little memory
+        rows = texts[start : start + 500]
+        alike = process.cdist(rows, texts, scorer=fuzz.ratio, score_cutoff=100 * NEAR, dtype=np.uint8)
+        for i, j in np.argwhere(alike).tolist():
+            if start + i < j and _digits(texts[start + i]) == _digits(texts[j]):
+                yield values[start + i], values[j]
 
 
 def _joined(text: str) -> str:

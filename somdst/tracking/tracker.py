@@ -136,7 +136,8 @@ class Tracker:
         if allowed is None or not isinstance(known, str):
             return known
         if (near := nearest(known, allowed)) is None:
-            raise InputError(f'"{value}" is not among the values of "{slot}": {", ".join(allowed)}.')
+            more = f" and {len(allowed) - 20:,} more" if len(allowed) > 20 else ""
+            raise InputError(f'"{value}" is not among the values of "{slot}": {", ".join(allowed[:20])}{more}.')
         return near
 
     def _refuse_unknown_slots(self) -> None:
