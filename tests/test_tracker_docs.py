@@ -45,6 +45,19 @@ def test_the_examples_of_the_tracker_run(monkeypatch: pytest.MonkeyPatch) -> Non
     assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
 
 
+def test_the_examples_of_schemas_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"hotel-area": "north", "hotel-day": "next friday", "hotel-nights": "three", "hotel-parking": "yes"}
+    dialogues = [
+        Dialogue("a", (Turn("", "Three nights in the north from next friday, with parking.", State(said)),)),
+        Dialogue("b", (Turn("", "Parking is a must.", State({"hotel-parking": "yes"})),)),
+    ]
+    monkeypatch.setattr(Tracker, "from_pretrained", lambda schema: Tracker(GoldPredictor(schema, dialogues)))
+    text = (ROOT / "docs" / "schemas.md").read_text(encoding="utf-8")
+    test = doctest.DocTestParser().get_doctest(text, {"__name__": "schemas"}, "schemas.md", "docs/schemas.md", 0)
+    assert len(test.examples) > 20
+    assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+
+
 def test_the_commands_docs_are_current() -> None:
     done = subprocess.run([sys.executable, ROOT / "scripts" / "docs", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -12,18 +12,13 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, Literal
 
+from somdst.memory.filling import ONES, TENS
+
 ValueType = Literal["time", "date", "count", "money", "phone", "email", "street", "person"]
 
 DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS_TEXT = "january february march april may june july august september october november december"
 MONTHS: Final = tuple(_MONTHS_TEXT.split())
-_ONES_TEXT = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-)
-ONES: Final = tuple(_ONES_TEXT.split())
-_TENS_TEXT = "twenty thirty forty fifty sixty seventy eighty ninety"
-TENS: Final = tuple(_TENS_TEXT.split())
 _FIRST_NAMES_TEXT = (
     "adam aisha alan alice amir ana andrew anna anton arthur ben bella carla carlos chen chloe clara daniel david "
     "diana dmitri elena eli ella emil emma eric erin eva fatima felix fiona frank george grace greta hana hannah "

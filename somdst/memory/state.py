@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from somdst.errors import StateError
+
+if TYPE_CHECKING:
+    from somdst.memory.filling import Filled
+
+M = TypeVar("M")
 
 
 class DontCare(Enum):
@@ -84,6 +89,15 @@ class State(Mapping[str, Value]):
         """A new state in which these slots have these values; None makes a slot NULL."""
         merged = {**self._values, **values}
         return State({slot: value for slot, value in merged.items() if value is not None})
+
+    def as_model(self, model: type[M], *, domain: str | None = None) -> Filled[M]:
+        """An instance of a pydantic model with the fields that the state has, and notes on what did not fit.
+
+        booking, notes = state.as_model(Booking)
+        """
+        from somdst.memory.filling import as_model
+
+        return as_model(self, model, domain=domain)
 
     @classmethod
     def from_json(cls, data: object) -> State:

@@ -26,6 +26,7 @@ from somdst.memory.state import State, value_from_json
 from somdst.service import openapi
 from somdst.service.core import Service
 from somdst.service.monitoring import log
+from somdst.service.negotiation import reply, with_patches
 from somdst.service.openapi import WRITES, answers, edit_answers
 from somdst.service.requests import (
     MAX_VERSION,
@@ -217,14 +218,25 @@ async def read_slot_history(
 # Writes
 
 
-@router.post("/conversations/{id}/turns", tags=["writes"], responses=answers(openapi.WRITTEN, *WRITES))
-async def add_turn(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: NewTurn) -> Answer:
-    """Track one turn: what the system said, if anything, and what the user said to it."""
+@router.post(
+    "/conversations/{id}/turns",
+    tags=["writes"],
+    response_model=Answer,
+    responses=with_patches(answers(openapi.WRITTEN, *WRITES), openapi.WRITTEN),
+)
+async def add_turn(
+    request: Request, core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: NewTurn
+) -> Answer | Response:
+    """Track one turn: what the system said, if anything, and what the user said to it.
+
+    `Accept: application/json-patch+json` or `application/merge-patch+json` gets only what changed.
+    """
     turn = Turn(system=body.system, user=body.user)
     written = await core.add_turn(tenant, id, turn, version=body.version, key=key)
     if core.settings.log_utterances:
         log("turn", conversation=id, version=written.snapshot.version, system=turn.system, user=turn.user)
-    return Answer.of(written)
+    accept = ",".join(request.headers.getlist("accept"))
+    return reply(Answer.of(written), accept) if "patch" in accept.lower() else Answer.of(written)
 
 
 @router.post("/conversations/{id}/corrections", tags=["writes"], responses=edit_answers("correction"))

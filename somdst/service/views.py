@@ -12,10 +12,11 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from somdst.memory.schema import Schema, Slot
+from somdst.memory.schema import Schema, Slot, SlotType
 from somdst.tracking import audit
 from somdst.tracking.audit import SlotEvent, TurnInForce
 from somdst.tracking.log import replay
+from somdst.tracking.patches import Patches
 from somdst.tracking.records import (
     Change,
     Entry,
@@ -72,7 +73,7 @@ class SnapshotView(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(SnapshotView):
+class Answer(SnapshotView, Patches):
     """The answer to a write: the conversation after it, and the entry that was added to its log."""
 
     entry: Entry
@@ -259,6 +260,22 @@ class SlotView(JsonRecord):
     description: str
     values: tuple[str, ...] | None
     """The closed list of values; null if any text may be written."""
+    type: SlotType = "text"
+    """What applications convert the text to."""
+    required: bool = False
+    """Whether an application cannot go on without it."""
+    redact: bool = False
+    """Whether its values are private."""
+
+    @classmethod
+    def of(cls, slot: Slot) -> SlotView:
+        same = {field.name: getattr(slot, field.name) for field in fields(cls) if field.name != "slot"}
+        return cls(slot=str(slot), **same)
+
+    def back(self) -> Slot:
+        """The slot that it was made of."""
+        entry = _parts(self)
+        return Slot.of(**{key: value for key, value in entry.items() if key != "slot"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,16 +287,12 @@ class SchemaView(JsonRecord):
 
     @classmethod
     def of(cls, schema: Schema) -> SchemaView:
-        slots = tuple(
-            SlotView(slot=str(s), domain=s.domain, name=s.name, description=s.description, values=s.values)
-            for s in schema.slots
-        )
+        slots = tuple(map(SlotView.of, schema.slots))
         return cls(domains=schema.domains, slots=slots, different=schema.different)
 
     def schema(self) -> Schema:
         """The schema that it was made of."""
-        slots = (Slot.of(s.domain, s.name, description=s.description, values=s.values) for s in self.slots)
-        return Schema(slots, different=self.different)
+        return Schema((slot.back() for slot in self.slots), different=self.different)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +351,7 @@ class Readiness(JsonRecord):
     model: str
 
 
-def _parts(record: VersionView) -> dict[str, Any]:
+def _parts(record: VersionView | SlotView) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 

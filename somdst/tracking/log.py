@@ -21,6 +21,7 @@ from typing import Any
 from somdst.errors import StateError
 from somdst.memory.state import State, Value
 from somdst.model.prediction import Prediction
+from somdst.tracking.patches import Patches
 from somdst.tracking.records import WINDOW, Change, Entry, Pending, RecentTurn, Refused, Snapshot, TrackedTurn
 
 EMPTY = Snapshot()
@@ -52,7 +53,7 @@ def replay(entries: Iterable[Entry], start: Snapshot = EMPTY) -> Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(Patches):
     """What a turn or an edit led to: the snapshot after it, and the entry that was, or is to be, appended."""
 
     snapshot: Snapshot
