@@ -91,7 +91,7 @@ def evaluate(
 
     Dialogues run side by side, each on its own predicted states, with its own schema if the corpus has one for each.
 
-    Examples: `somdst evaluate default multiwoz-2.1/dev.jsonl.xz --limit 100`,
+    Example: `somdst evaluate default multiwoz-2.1/dev.jsonl.xz --limit 100`,
     `somdst evaluate default sgd-dev.zip --seen sgd-train.zip`
     """
     from somdst.corpora.perturbation import parse_perturbations
