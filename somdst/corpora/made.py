@@ -21,7 +21,7 @@ from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
 
-_REWRITTEN = 0.12
+_REWRITTEN = 0.35
 _TWO_DOMAINS = 0.2
 _LIST_LEFT_OUT = 1 / 6
 _NO_DESCRIPTIONS = 0.1
@@ -33,7 +33,7 @@ _MADE_FOR_DEV = 300
 def made_dialogue(name: str, domains: Sequence[Domain], *, vary: bool = True) -> Dialogue:
     """The dialogue of this name; the same name and domains give the same dialogue.
 
-    With `vary`, one in eight is a written dialogue, half of them with other values, and one in seven has names with
+    With `vary`, one in three is a written dialogue, half of them with other values, and one in seven has names with
     underscores, as programmers write them.
     """
     rng = Random(name)  # seeding with text is the same on every platform and version of Python
