@@ -30,7 +30,7 @@ $(VENV)/everything: pyproject.toml constraints.txt scripts/system-packages
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade pip
 	$(BIN)/pip install -q $$(grep '^torch==' constraints.txt)
-	$(BIN)/pip install -q -c constraints.txt -e '.[train,ray,postgres,dev]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[train,ray,postgres,langgraph,mcp,pipecat,dev]'
 	scripts/system-packages
 	touch $@ $(VENV)/runtime
 

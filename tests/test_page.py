@@ -195,7 +195,7 @@ def test_what_is_not_sure_is_asked(visit: Visit, service: str) -> None:
     page = visit()
     tell(page, "maybe hotel area north and maybe train day friday")
     question = page.get_by_role("group", name="Question about hotel area")
-    expect(question).to_contain_text("Did you mean north for the hotel area?")
+    expect(question).to_contain_text("Did you mean north for the part of town of the hotel?")
     question.hover()
     expect(page.locator("#said mark")).to_have_text("north")
     assert state(page, service) == {}

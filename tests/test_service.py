@@ -53,7 +53,7 @@ def test_a_conversation_from_start_to_end(client: Client) -> None:
     assert (change.operation, change.before, change.after, change.probability) == ("update", None, "north", 0.95)
     assert change.evidence is not None
     assert "hotel area north"[change.evidence.start : change.evidence.end] == "north"
-    assert answer.pending[0].question == "Did you mean 4 for the hotel stars?"
+    assert answer.pending[0].question == "Did you mean 4 for the number of stars of the hotel?"
     assert answer.entry.model == "rules"
     assert conversation.confirm().state == State({"hotel-area": "north", "hotel-stars": "4"})
     assert conversation.correct("hotel-area", "east", pin=True).pinned == {"hotel-area"}

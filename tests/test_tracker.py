@@ -133,13 +133,14 @@ def test_improbable_writes_wait_for_an_answer() -> None:
     result = conversation.update(user="maybe hotel area north, hotel stars 4, maybe any train day")
     assert result.state == State({"hotel-stars": "4"})
     assert [item.question for item in result.pending] == [
-        "Did you mean north for the hotel area?",
-        "Is any train day fine?",
+        "Did you mean north for the part of town of the hotel?",
+        "Is any day of the journey fine?",
     ]
     assert conversation.confirm("hotel-area").state == State({"hotel-stars": "4", "hotel-area": "north"})
     assert conversation.reject().pending == ()
     assert (
-        conversation.update(user="maybe no hotel stars").pending[0].question == "Should I forget 4 for the hotel stars?"
+        conversation.update(user="maybe no hotel stars").pending[0].question
+        == "Should I forget 4 for the number of stars of the hotel?"
     )
     assert conversation.update(user="hotel stars 5").pending == (), "a write settles what was pending"
     conversation.update(user="maybe hotel stars 3")

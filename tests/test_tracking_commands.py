@@ -116,7 +116,7 @@ def test_talking_through_a_pipe(run: Run) -> None:
     ]
     code, out, _ = run("track", "--threshold", "0.5", stdin="\n".join(lines))
     assert code == 0
-    assert "? Did you mean 4 for the hotel stars?" in out
+    assert "? Did you mean 4 for the number of stars of the hotel?" in out
     assert 'Did you mean "hotel-book people"?' in out
     assert "hotel area is north" in out and "user: north" in out
     assert '"kind": "undo"' in out and "never read" not in out
@@ -216,7 +216,7 @@ def test_the_screen_shows_both_sides() -> None:
     text = drawn(screen(current, width=100, height=30))
     beside = [line for line in text.splitlines() if "conversation" in line]
     assert "memory" in beside[0], "the memory is beside the conversation"
-    assert "- hotel area  north → nothing" in text and "? Did you mean friday for the train day?" in text
+    assert "- hotel area  north → nothing" in text and "? Did you mean friday for the day of the journey?" in text
     assert re.search(r"\? +day +friday\?", text), "and in the memory in short"
     assert "system Anything else?" in text
     narrow = drawn(screen(current, width=60), width=60).splitlines()

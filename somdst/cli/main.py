@@ -23,6 +23,7 @@ from somdst.cli import (
     export,
     init,
     leave_out,
+    mcp_server,
     measure,
     models,
     schema_files,
@@ -69,6 +70,7 @@ app.command()(calibrate.calibrate)
 app.command()(measure.compare)
 app.command()(measure.report)
 app.command()(serve.serve)
+app.command()(mcp_server.mcp)
 app.add_typer(store.app, name="store")
 
 

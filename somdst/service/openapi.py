@@ -50,7 +50,7 @@ AREA = Change("hotel-area", Operation.UPDATE, None, "north", 0.97, Evidence("use
 PRICE = Change("hotel-pricerange", Operation.UPDATE, None, "cheap", 0.99, Evidence("user", 2, 7, "cheap"))
 TYPE = Pending.of(
     Change("hotel-type", Operation.UPDATE, None, "hotel", 0.4, Evidence("user", 8, 13, "hotel")),
-    question="Did you mean hotel for the hotel type?",
+    question="Did you mean hotel for the kind of place to stay?",
     turn=1,
 )
 ENTRY = Entry(

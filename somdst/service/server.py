@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from somdst.errors import InputError
 from somdst.service.configuration import VARIABLE, Settings
@@ -16,12 +16,12 @@ BACKLOG = 2048
 """Connections that wait to be accepted; uvicorn's own default."""
 
 
-def serve(app: FastAPI, settings: Settings, *, sockets: list[socket.socket], log_level: str = "INFO") -> None:
+def serve(app: ASGIApp, settings: Settings, *, sockets: list[socket.socket], log_level: str = "INFO") -> None:
     """Serve until SIGINT or SIGTERM, then finish every turn that was accepted."""
     server(app, settings, log_level=log_level).run(sockets=sockets)
 
 
-def server(app: FastAPI, settings: Settings, *, log_level: str = "INFO") -> uvicorn.Server:
+def server(app: ASGIApp, settings: Settings, *, log_level: str = "INFO") -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         http=protocol(settings.header_timeout),

@@ -17,6 +17,7 @@ from somdst.tracking import edits
 from somdst.tracking.audit import SlotEvent, in_force, slot_history, to_dialogue
 from somdst.tracking.log import Result, replay
 from somdst.tracking.old_logs import read_log
+from somdst.tracking.questions import Question
 from somdst.tracking.records import Entry, Snapshot
 
 if TYPE_CHECKING:
@@ -104,6 +105,10 @@ class Conversation:
         if not 0 <= version <= self.version:
             raise InputError(f"There is no version {version}: this conversation has 0 to {self.version}.")
         return replay(self._entries[:version])
+
+    def what_to_ask(self, *slots: str) -> tuple[Question, ...]:
+        """Questions: writes to confirm, then empty slots, these ones or those of the domains talked about."""
+        return self.tracker.what_to_ask(self.snapshot, slots)
 
     def history(self, slot: str) -> tuple[SlotEvent, ...]:
         """Why does this slot have its value? Everything that happened to it, oldest first."""

@@ -23,10 +23,11 @@ from somdst.errors import InputError
 from somdst.memory.dialogue import Turn
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema, Slot
-from somdst.memory.state import DONTCARE, State
+from somdst.memory.state import State
 from somdst.model.prediction import Prediction, Predictor, TurnInput
 from somdst.model.values import nearest
 from somdst.tracking.log import Result, leaving
+from somdst.tracking.questions import confirm
 from somdst.tracking.records import Change, Entry, Pending, Refused, Snapshot, now
 
 Step = tuple[Snapshot, Turn]
@@ -178,28 +179,13 @@ def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision
             reason = f"{change.slot} is pinned, and the words of this turn do not say the value."
             refused.append(Refused.of(change, reason=reason))
         elif change.probability is not None and change.probability < rules.threshold:
-            asking = question(change, rules.schema[change.slot])
-            held.append(Pending.of(change, question=asking, turn=snapshot.turn_count + 1))
+            question = confirm(change, rules.schema[change.slot])
+            held.append(Pending.of(change, question=question, turn=snapshot.turn_count + 1))
         else:
             changes.append(change)
     settled = {change.slot for change in changes} | {item.slot for item in held} | said_again
     released = tuple(item for slot, item in snapshot.pending.items() if slot in settled)
     return Decision(tuple(changes), tuple(held), tuple(refused), released)
-
-
-def question(change: Change, slot: Slot) -> str:
-    """What to ask the user about a write that was held back.
-
-    >>> area = Slot.of("hotel", "area")
-    >>> question(Change(area, Operation.UPDATE, None, "north"), area)
-    'Did you mean north for the hotel area?'
-    """
-    words = f"{slot.domain} {slot.name}".replace("_", " ")
-    if change.after is None:
-        return f"Should I forget {_spoken(change.before)} for the {words}?"
-    if change.after is DONTCARE:
-        return f"Is any {words} fine?"
-    return f"Did you mean {change.after} for the {words}?"
 
 
 def _asked(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> list[Change]:
@@ -232,7 +218,3 @@ def _new_evidence(change: Change) -> bool:
     return (
         change.operation is Operation.UPDATE and change.evidence is not None and change.evidence.is_of("user", "system")
     )
-
-
-def _spoken(value: object) -> str:
-    return "any" if value is DONTCARE else str(value)

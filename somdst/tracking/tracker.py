@@ -27,6 +27,7 @@ from somdst.model.values import nearest
 from somdst.tracking import edits
 from somdst.tracking.conversation import Conversation
 from somdst.tracking.log import Result
+from somdst.tracking.questions import Question, what_to_ask
 from somdst.tracking.records import WINDOW, Snapshot, Source
 from somdst.tracking.step import Rules, Step, broken, check_turn, reads_schemas, step
 
@@ -113,6 +114,10 @@ class Tracker:
     ) -> Result:
         """From now on only new evidence in a later utterance changes these slots."""
         return edits.pin(snapshot, [self.slot(slot) for slot in slots], source=source, time=time)
+
+    def what_to_ask(self, snapshot: Snapshot, slots: Sequence[str] = ()) -> tuple[Question, ...]:
+        """Questions: writes to confirm, then empty slots, these ones or those of the domains talked about."""
+        return what_to_ask(snapshot, self.schema, [self.slot(slot) for slot in slots] or None)
 
     def slot(self, name: str) -> str:
         """The name, if the schema has that slot; else an error with the nearest one."""

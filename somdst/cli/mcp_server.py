@@ -1,0 +1,80 @@
+"""`somdst mcp`: the tracker as tools for a language model, over stdio or HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from somdst.cli import options
+from somdst.cli.output import notice
+
+
+def mcp(
+    http: Annotated[bool, typer.Option("--http", help="Serve over streamable HTTP, not over stdio.")] = False,
+    model: options.ModelOption = "default",
+    schema: options.SchemaOption = None,
+    threshold: options.ThresholdOption = None,
+    threads: options.ThreadsOption = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SOMDST_DATABASE",
+            help="Where conversations are kept, as in `somdst serve`; by default only until the server stops.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on, with --http.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="With --http: file with one `tenant:key` per line; or set SOMDST_API_KEYS."),
+    ] = None,
+    insecure: Annotated[bool, typer.Option(help="Listen beyond loopback without API keys.")] = False,
+) -> None:
+    """Offer the tracker to a language model as MCP tools: track_turn, get_state, correct, undo, explain, what_to_ask.
+
+    A client such as an assistant on the desktop starts it itself and talks to it over stdin and stdout. With --http it
+    listens at /mcp. It can share its database with `somdst serve`, whose page then shows the conversations.
+
+    Example: `somdst mcp --http --port 8000`
+    """
+    from somdst.integrations.mcp import build_server, serve_http
+    from somdst.service.configuration import Settings, load_keys
+    from somdst.service.server import bind
+    from somdst.store import Store
+    from somdst.tracking.tracker import Tracker
+
+    with ExitStack() as stack:
+        if database is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="somdst-mcp-"))
+            database = f"{folder}/conversations.sqlite"
+        store = stack.enter_context(closing(Store(database)))
+        tracker = Tracker.from_pretrained(model, schema=schema, threshold=threshold, threads=threads)
+        server = build_server(tracker, store)
+        _clean_up_when_killed(stack)
+        if not http:
+            server.run("stdio")
+            return
+        settings = Settings(database=database, model=model, keys=load_keys(keys, os.environ), any_host=insecure)
+        listener = bind(host, port, keys=settings.keys is not None, insecure=insecure)
+        shown, port = listener.getsockname()[:2]
+        notice(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/mcp (Ctrl-C stops it)")
+        serve_http(server, settings, listener=listener)
+
+
+def _clean_up_when_killed(stack: ExitStack) -> None:
+    """On SIGTERM and Ctrl-C, clean up and leave at once: over stdio, a thread that waits for input would never end.
+    Over HTTP, uvicorn finishes what was accepted first and then sends itself the same signal again."""
+
+    def leave(number: int, _frame: object) -> None:
+        stack.close()
+        os._exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
