@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from transformers import BertConfig, BertModel
 
-from somdst.learn.model import Batch, ModelOptions, SomDst
+from somdst.learn.model import ModelOptions, SomDst
+from somdst.learn.tensors import Batch
 from somdst.learn.naive import generate_one
 from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder

@@ -17,9 +17,10 @@ from torch import Tensor, nn  # noqa: E402
 from somdst.corpora.synthetic import synthetic_dialogues  # noqa: E402
 from somdst.learn.batches import Batches, Examples  # noqa: E402
 from somdst.learn.losses import choice_loss, slots_to_write  # noqa: E402
-from somdst.learn.model import NOTHING, Batch, ModelOptions, SomDst, ValueTargets, similar_lengths  # noqa: E402
+from somdst.learn.model import NOTHING, ModelOptions, SomDst, similar_lengths  # noqa: E402
 from somdst.learn.naive import generate_one, slot_by_slot_loss  # noqa: E402
 from somdst.learn.settings import Settings  # noqa: E402
+from somdst.learn.tensors import Batch, ValueTargets  # noqa: E402
 from somdst.memory.dialogue import Dialogue, Turn  # noqa: E402
 from somdst.memory.state import State  # noqa: E402
 
@@ -328,6 +329,23 @@ def test_before_training_a_slot_carries_the_sum_of_its_name() -> None:
             torch.testing.assert_close(embedded[row, at], weight[text.slot] + weight[torch.tensor(ids)].sum(0))
             plain[row, at] = embedded[row, at]
     torch.testing.assert_close(embedded, plain)  # no other token is touched
+
+
+def test_before_training_a_listed_value_is_scored_by_the_words_that_the_slot_looks_at() -> None:
+    model, text = tiny.model(layout="compact")
+    batch, predictor = batch_of(text), model.operation_predictor
+    with torch.no_grad():
+        encoded = model.eval().encode(batch)
+        looked = predictor.mentions(encoded.slots, encoded.tokens, batch.mask)
+        for layer in (predictor.W_query.weight, predictor.W_query.bias):
+            layer.zero_()
+        queries = model.encode(batch).queries
+        row, slot = 1, 2
+        scores = [float(predictor.W_attend(encoded.slots[row, slot]) @ h) for h in encoded.tokens[row, batch.mask[row]]]
+        weights = softmax([score / encoded.tokens.shape[-1] ** 0.5 for score in scores])
+        by_hand = sum(w * h for w, h in zip(weights, encoded.tokens[row, batch.mask[row]], strict=True))
+    torch.testing.assert_close(looked[row, slot], by_hand)
+    torch.testing.assert_close(queries, looked / encoded.tokens.shape[-1] ** 0.5)
 
 
 @pytest.mark.parametrize("tokens", [1, 10_000])

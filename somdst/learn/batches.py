@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from somdst.corpora.perturbation import TRAINED, perturb
-from somdst.learn.model import Batch, ChoiceTargets, Texts, ValueTargets
 from somdst.learn.noise import ValuePool, corrupt, drop_words, repairable, shuffled_order
 from somdst.learn.settings import Settings
+from somdst.learn.tensors import Batch, ChoiceTargets, Texts, ValueTargets
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import Derived, OperationSet
 from somdst.memory.schema import Schema

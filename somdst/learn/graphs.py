@@ -26,7 +26,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from somdst.learn.model import Batch, SomDst
+from somdst.learn.model import SomDst
+from somdst.learn.tensors import Batch
 
 OPSET = 18
 ATTENTION_OPSET = 23

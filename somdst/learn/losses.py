@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from somdst.learn.model import NOTHING, Batch, Encoded, Losses, SomDst
+from somdst.learn.model import NOTHING, SomDst
+from somdst.learn.tensors import Batch, Encoded, Losses
 
 
 def joint_loss(model: SomDst, batch: Batch, *, teacher_forcing: bool, operation_weight: float = 1.0) -> Losses:

@@ -18,12 +18,14 @@ encoders (`encoders.py`), make batches (`batches.py`) or train (`training.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
+
+from somdst.learn.tensors import Batch, Encoded, Generated, Losses, Texts
 
 NOTHING = -1
 """In place of the token before the first one of a value."""
@@ -42,71 +44,6 @@ class ModelOptions:
     """Learned scales on the copy and vocabulary logits, a gate that starts in favour of copying, and a learned bonus on
     copying what follows the token before."""
     dropout: float = 0.0
-
-
-class Batch(NamedTuple):
-    """A padded batch of turns. The last four fields are labels; None where nothing is generated or chosen."""
-
-    ids: Tensor  # [B, T]
-    segments: Tensor  # [B, T]
-    mask: Tensor  # [B, T] True where there is a token
-    slots: Tensor  # [B, J] position of each [SLOT]
-    slot_mask: Tensor  # [B, J] True where there is a slot
-    slot_vectors: Tensor | None = None  # [B, J, D] what is added to each [SLOT], if it is known already
-    texts: Texts | None = None  # or what it is made from
-    slot_rows: Tensor | None = None  # [B, J] which of the texts describes the slot
-    slot_domains: Tensor | None = None  # [B, J] number of the slot's domain within its schema
-    operations: Tensor | None = None  # [B, J]
-    domain: Tensor | None = None  # [B] -100 where unknown
-    values: ValueTargets | None = None
-    choices: ChoiceTargets | None = None
-
-
-class Texts(NamedTuple):
-    """Texts of slots and of listed values, each once."""
-
-    ids: Tensor  # [N, L]
-    mask: Tensor  # [N, L]
-    names: Tensor  # [N, P] pieces of a slot's name, 0 beyond its end
-
-
-class ValueTargets(NamedTuple):
-    """The slots to update of a batch, U of them."""
-
-    owners: Tensor  # [U] which turn
-    slots: Tensor  # [U] which slot
-    tokens: Tensor  # [U, K] padded after [EOS]
-    mask: Tensor  # [U, K]
-
-
-class ChoiceTargets(NamedTuple):
-    """The slots to update that have a closed list, C of them."""
-
-    owners: Tensor  # [C] which turn
-    slots: Tensor  # [C] which slot
-    rows: Tensor  # [C, values] which of the texts are the values of its list
-    mask: Tensor  # [C, values]
-    right: Tensor  # [C] which of them is right
-
-
-class Encoded(NamedTuple):
-    """What the encoder says of a batch."""
-
-    tokens: Tensor  # H_t          [B, T, D]
-    pooled: Tensor  # h^X          [B, D]
-    slots: Tensor  # h^[SLOT]j    [B, J, D]
-    operations: Tensor  # logits   [B, J, O]
-    domain: Tensor  # logits       [B, J], or [B, domains] with a fixed schema
-    queries: Tensor | None = None  # what listed values are scored against [B, J, D]
-    value_vectors: Tensor | None = None  # of the batch's texts [N, D]
-
-
-class Generated(NamedTuple):
-    """Greedy values of U slots."""
-
-    tokens: Tensor  # [U, K]
-    probability: Tensor  # [U] product over the tokens
-    positions: Tensor  # [U, K] where the copy attention looked most
 
 
 class Normalisation(nn.LayerNorm):
@@ -128,8 +65,9 @@ class SchemaReader(nn.Module):
         # Zero at the start: what a slot's description adds is learned on top of its name.
         self.W_slot = nn.Linear(width, width, bias=False)
         nn.init.zeros_(self.W_slot.weight)
+        # At the start a listed value is found by what the encoder says of its words.
         self.W_value = nn.Linear(width, width, bias=False)
-        nn.init.normal_(self.W_value.weight, std=0.02)
+        nn.init.eye_(self.W_value.weight)
 
     def forward(self, pooled: Tensor, names: Tensor, embeddings: nn.Embedding) -> tuple[Tensor, Tensor]:
         """Slot vectors and value vectors [N, D], from the means of the texts [N, D] and the names' pieces [N, P]."""
@@ -159,8 +97,11 @@ class StateOperationPredictor(nn.Module):
         layers = [self.W_pool, self.W_opr, self.W_dom]
         if not options.fixed_schema:
             self.reader = SchemaReader(width)
-            self.W_query = nn.Linear(width, width)
-            layers.append(self.W_query)
+            self.W_query, self.W_attend = nn.Linear(width, width), nn.Linear(width, width)
+            self.W_mention = nn.Linear(width, width, bias=False)
+            layers += [self.W_query, self.W_attend]
+            nn.init.eye_(self.W_mention.weight)
+            self.W_mention.weight.data /= width**0.5
         for layer in layers:
             nn.init.normal_(layer.weight, std=0.02)
             nn.init.zeros_(layer.bias)
@@ -206,7 +147,14 @@ class StateOperationPredictor(nn.Module):
         if self.fixed_schema:
             return Encoded(H, h_X, h_slots, operations, self.W_dom(self.dropout(h_X)))
         domain = torch.bmm(h_slots, self.W_dom(self.dropout(h_X)).unsqueeze(-1)).squeeze(-1)  # [B, J]
-        return Encoded(H, h_X, h_slots, operations, domain, self.W_query(h_slots), value_vectors)
+        queries = self.W_query(h_slots) + self.W_mention(self.mentions(h_slots, H, batch.mask))
+        return Encoded(H, h_X, h_slots, operations, domain, queries, value_vectors)
+
+    def mentions(self, h_slots: Tensor, H: Tensor, mask: Tensor) -> Tensor:
+        """What the input says of each slot: the mean of H where the slot looks.  [B, J, D], [B, T, D] -> [B, J, D]"""
+        scores = torch.bmm(self.W_attend(h_slots), H.transpose(1, 2)).float() / H.shape[-1] ** 0.5  # [B, J, T]
+        weights = scores.masked_fill(~mask[:, None, :], float("-inf")).softmax(-1)
+        return torch.bmm(weights.to(H.dtype), H)
 
     def _run(self, embedded: Tensor, mask: Tensor, segments: Tensor) -> Tensor:
         """The encoder's last layer, [B, T, D]. In training, rows of similar length run together: two fifths of a
@@ -358,13 +306,6 @@ class SlotValueGenerator(nn.Module):
                 break
             e = embeddings(token)
         return Generated(torch.stack(tokens, 1), probability, torch.stack(positions, 1))
-
-
-class Losses(NamedTuple):
-    total: Tensor
-    operations: Tensor
-    domain: Tensor
-    values: Tensor
 
 
 class SomDst(nn.Module):

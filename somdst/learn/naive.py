@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from somdst.learn.losses import choice_loss, domain_logits, operation_loss, slots_to_write
-from somdst.learn.model import NOTHING, Batch, Encoded, Losses, SomDst, ValueTargets
+from somdst.learn.model import NOTHING, SomDst
+from somdst.learn.tensors import Batch, Encoded, Losses, ValueTargets
 
 
 def generate_one(model: SomDst, batch: Batch, encoded: Encoded, owner: int, slot: int, *, steps: int) -> list[int]:

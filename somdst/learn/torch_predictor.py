@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from somdst.learn.model import Batch, ModelOptions, SomDst
+from somdst.learn.model import ModelOptions, SomDst
+from somdst.learn.tensors import Batch
 from somdst.memory.operations import OperationSet
 from somdst.model.encoding import Encoder
 from somdst.model.folder import ModelFolder
