@@ -92,6 +92,8 @@ class RulePredictor(ScriptedPredictor):
     A value ends at a comma, full stop, semicolon, question or exclamation mark, a line's end or the word "and".
     """
 
+    fixed_schema = True
+
     def __init__(self, schema: Schema | None = None, *, history: int = 1, model_id: str = "rules") -> None:
         super().__init__(schema or Schema.multiwoz(), self._read, history=history, model_id=model_id)
 
@@ -100,8 +102,9 @@ class RulePredictor(ScriptedPredictor):
 
     def _read(self, item: TurnInput) -> Prediction:
         slots: dict[str, SlotPrediction] = {}
+        schema = self.schema if self.fixed_schema else item.schema or self.schema
         for source, text in (("system", item.turn.system), ("user", item.turn.user)):
-            for slot in self.schema.slots:
+            for slot in schema.slots:
                 if found := self._find(slot, f"{slot.domain} {slot.name}", source, text, item):
                     slots[slot] = found
         return Prediction(slots, domain=next(iter(slots)).split("-")[0] if slots else None)
@@ -128,6 +131,25 @@ class RulePredictor(ScriptedPredictor):
             return SlotPrediction(Operation.UPDATE, probability, value, evidence)
         evidence = Evidence(source, match.start(3), match.end(3), match[3])  # type: ignore[arg-type]
         return SlotPrediction(Operation.UPDATE, probability, match[3].lower(), evidence)
+
+
+class AnyRules(RulePredictor):
+    """The same for any schema, as models of format 2 do. It has to read a schema once, and counts how often it did."""
+
+    fixed_schema = False
+
+    def __init__(self, schema: Schema | None = None, *, history: int = 1, model_id: str = "rules") -> None:
+        super().__init__(schema, history=history, model_id=model_id)
+        self.compiled: list[str] = []
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return AnyRules, (self.schema,)
+
+    def has_compiled(self, schema: Schema) -> bool:
+        return schema.id in self.compiled
+
+    def compile(self, schema: Schema) -> None:
+        self.compiled.append(schema.id)
 
 
 class GoldPredictor(ScriptedPredictor):

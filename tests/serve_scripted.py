@@ -2,10 +2,10 @@
 
     python tests/serve_scripted.py --port 8000 --database /tmp/conversations.sqlite
 
-Type "hotel area north" to write, "maybe hotel area north" for a pending write, "no hotel area", "any hotel area".
-`--gate FOLDER` makes the predictor wait until there is a file `open` in a folder, so that a test decides when a turn is
-done; a file `entered` says that it waits. `--other` adds the model "shouting", which writes every value in capitals, to
-replay conversations under.
+It tracks any schema; `--model fixed` only MultiWOZ's. Type "hotel area north" to write, "maybe hotel area north" for a
+pending write, "no hotel area", "any hotel area". `--gate FOLDER` makes the predictor wait until there is a file `open`
+in a folder, so that a test decides when a turn is done; a file `entered` says that it waits. `--other` adds the model
+"shouting", which writes every value in capitals, to replay conversations under.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from scripted import RulePredictor
+from scripted import AnyRules, RulePredictor
 from waiting import until
 
 from somdst.errors import ModelError
@@ -33,7 +33,7 @@ from somdst.service.server import bind, serve
 from somdst.tracking.tracker import Tracker
 
 
-class Gated(RulePredictor):
+class Gated(AnyRules):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
@@ -46,7 +46,7 @@ class Gated(RulePredictor):
         return super().predict(inputs, operations=operations)
 
 
-class Shouting(RulePredictor):
+class Shouting(AnyRules):
     def __init__(self) -> None:
         super().__init__(model_id="shouting")
 
@@ -71,7 +71,9 @@ def opener(*, threshold: float = 0.5, gate: Path | None = None):  # type: ignore
             raise ModelError("The model folder broken is missing: run `somdst models`.")
         if name == "shouting":
             return Tracker(Shouting(), threshold=threshold)
-        return Tracker(Gated(gate) if gate else RulePredictor(), threshold=threshold)
+        if name == "fixed":
+            return Tracker(RulePredictor(), threshold=threshold)
+        return Tracker(Gated(gate) if gate else AnyRules(), threshold=threshold)
 
     return open_tracker
 

@@ -15,7 +15,7 @@ from somdst.errors import ModelError
 from somdst.evaluate.run import run
 from somdst.memory.operations import Operation
 from somdst.model.prediction import TurnInput
-from somdst.model.predictor import COMPILED
+from somdst.model.predictor import _size
 from somdst.tracking.step import reads_schemas
 
 torch = pytest.importorskip("torch")
@@ -70,13 +70,16 @@ def test_schemas_share_a_batch(predictor: Any) -> None:
             assert alone.slots[slot].probability == pytest.approx(said.probability, rel=1e-3)
 
 
-def test_a_schema_is_compiled_once_and_by_content(predictor: Any) -> None:
+def test_a_schema_is_compiled_once_and_by_content(predictor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     first = predictor.compile(PIZZA)
+    assert predictor.has_compiled(PIZZA) and not predictor.has_compiled(Schema([Slot.of("never", "seen")]))
     again = predictor.compile(Schema.from_json(PIZZA.to_json()))
     assert again is first and first.slots.shape[0] == 2 and first.values[0].shape[0] == 2
-    for number in range(COMPILED + 5):
+    monkeypatch.setattr("somdst.model.predictor.COMPILED", 3 * _size(first))
+    for number in range(20):
         predictor.compile(Schema([Slot.of("d", f"s{number}")]))
-    assert len(predictor._compiled) == COMPILED and predictor.compile(PIZZA) is not first
+        assert 0 < sum(map(_size, predictor._compiled.values())) <= 3 * _size(first)
+    assert not predictor.has_compiled(PIZZA), "those that were not used for longest went first"
     np.testing.assert_allclose(predictor.compile(PIZZA).slots, first.slots)
 
 

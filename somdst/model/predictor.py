@@ -38,8 +38,8 @@ _T = TypeVar("_T")
 
 BATCH = 32
 """Turns in one run of the network; more are split, similar lengths together."""
-COMPILED = 256
-"""Schemas that stay compiled. One of 30 slots takes about 50 kB."""
+COMPILED = 128 * 2**20
+"""Bytes of compiled schemas that stay in memory. One of 30 slots takes about 50 kB."""
 
 
 class Compiled(NamedTuple):
@@ -177,20 +177,21 @@ class ModelPredictor(ABC):
     ) -> GeneratorRun:
         """Write slot `slots[u]` of turn `owners[u]`; `mask` [U, T] says what may be copied, if not the whole input."""
 
-    # Schemas
-
     def compile(self, schema: Schema | None = None) -> Compiled:
-        """A schema as the network reads it; the last few hundred stay in memory."""
+        """A schema as the network reads it. Those that were used last stay in memory."""
         schema = schema or self.schema
+        known = self._compiled.get(schema.id)
+        found = known or self._compile(schema)  # not under the lock: turns of other schemas go on
         with self._compiling:
-            found = self._compiled.get(schema.id)
-            if found is None:
-                found = self._compile(schema)
-                self._compiled[schema.id] = found
-                while len(self._compiled) > COMPILED:
-                    self._compiled.popitem(last=False)
+            self._compiled[schema.id] = found
             self._compiled.move_to_end(schema.id)
-            return found
+            while not known and len(self._compiled) > 1 and sum(map(_size, self._compiled.values())) > COMPILED:
+                self._compiled.popitem(last=False)
+        return found
+
+    def has_compiled(self, schema: Schema) -> bool:
+        """Whether `compile` would only look it up."""
+        return self.fixed_schema or schema.id in self._compiled
 
     def _compile(self, schema: Schema) -> Compiled:
         domains = np.array([schema.domains.index(slot.domain) for slot in schema.slots])
@@ -365,6 +366,10 @@ class ModelPredictor(ABC):
             owner = turn.compiled.domains
             logits = (np.bincount(owner, logits[: len(owner)]) / np.bincount(owner)).astype(np.float32)
         return turn.schema.domains[int(logits.argmax())]
+
+
+def _size(compiled: Compiled) -> int:
+    return sum(part.nbytes for part in (compiled.slots, *compiled.values.values()) if part is not None)  # bytes
 
 
 def _batches(encodings: Sequence[Encoding], *, lanes: int) -> list[list[int]]:

@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 
 from somdst import __version__
 from somdst.errors import SomdstError
-from somdst.service import openapi
+from somdst.service import openapi, schema_routes
 from somdst.service.configuration import Settings
 from somdst.service.core import OpenTracker, Service
 from somdst.service.guards import Guarded, Limited, Observed, problem
@@ -56,10 +56,11 @@ def create_app(settings: Settings, open_tracker: OpenTracker) -> FastAPI:
     )
     app.state.service = service
     app.include_router(router)
+    app.include_router(schema_routes.router)
     _add_monitoring(app, service)
     _add_page(app)
     _add_problems(app)
-    app.openapi = lambda: openapi.description(app, [*app.routes, *router.routes])  # type: ignore[method-assign]
+    app.openapi = lambda: openapi.description(app, [*app.routes, *router.routes, *schema_routes.router.routes])  # type: ignore[method-assign]
     return app
 
 

@@ -26,6 +26,7 @@ from somdst.errors import SomdstError
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import State, Value, value_to_json
+from somdst.service.schema_views import SchemaPageView, SchemaSummary
 from somdst.service.views import (
     Answer,
     ConversationView,
@@ -83,9 +84,10 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def start(self, *, subject: str | None = None) -> RemoteConversation:
-        """A new conversation with an empty memory."""
-        return RemoteConversation(self, self.send("POST", "/v1/conversations", {"subject": subject})["id"])
+    def start(self, *, subject: str | None = None, schema: Schema | str | None = None) -> RemoteConversation:
+        """A new conversation with an empty memory. `schema` is one of your own, or the id of a stored one."""
+        body = {"subject": subject, **_schema(schema)}
+        return RemoteConversation(self, self.send("POST", "/v1/conversations", body)["id"])
 
     def open(self, id: str) -> RemoteConversation:
         """A conversation that exists; nothing is sent yet."""
@@ -105,9 +107,11 @@ class Client:
         """Erase all conversations of a subject for good. Returns how many there were."""
         return int(self.send("DELETE", f"/v1/subjects/{quote(subject, safe='')}")["erased"])
 
-    def track(self, turns: Sequence[Turn], *, state: State | None = None) -> tuple[TrackedTurn, ...]:
+    def track(
+        self, turns: Sequence[Turn], *, state: State | None = None, schema: Schema | str | None = None
+    ) -> tuple[TrackedTurn, ...]:
         """A whole dialogue at once; nothing is stored."""
-        body = {"turns": [{"system": turn.system, "user": turn.user} for turn in turns]}
+        body = {"turns": [{"system": turn.system, "user": turn.user} for turn in turns], **_schema(schema)}
         answer = self.send("POST", "/v1/track", {**body, "state": (state or State()).to_json()})
         return TrackedView.from_json(answer).turns
 
@@ -122,9 +126,27 @@ class Client:
         lines = self._send("GET", "/v1/export", query={"every": str(every).lower()}).text.splitlines()
         return [dialogue_from_json(json.loads(line)) for line in lines]
 
-    def schema(self) -> Schema:
-        """The slots that are tracked."""
-        return SchemaView.from_json(self.send("GET", "/v1/schema")).schema()
+    def schema(self, id: str | None = None) -> Schema:
+        """A stored schema; without an id, the service's own."""
+        return SchemaView.from_json(self.send("GET", f"/v1/schemas/{id}" if id else "/v1/schema")).schema()
+
+    def add_schema(self, schema: Schema) -> str:
+        """Store a schema. Returns its id, for conversations to name."""
+        return SchemaView.from_json(self.send("POST", "/v1/schemas", _schema(schema))).id
+
+    def schemas(self) -> Iterator[SchemaSummary]:
+        """All stored schemas, newest first, a page at a time."""
+        query: dict[str, str] = {}
+        while True:
+            page = SchemaPageView.from_json(self.send("GET", "/v1/schemas", query=query))
+            yield from page.schemas
+            if page.next is None:
+                return
+            query["cursor"] = page.next
+
+    def delete_schema(self, id: str) -> None:
+        """Delete a schema that no conversation uses."""
+        self.send("DELETE", f"/v1/schemas/{id}")
 
     def model(self) -> str:
         """The id of the model that tracks."""
@@ -218,6 +240,11 @@ class RemoteConversation:
     def redo(self, *, source: By = "api", version: int | None = None) -> Answer:
         return self._write("redo", {"source": source, "version": version})
 
+    def change_schema(self, schema: Schema | str | None, *, source: By = "api", version: int | None = None) -> Answer:
+        """Go on under another schema, given whole or by the id of a stored one; None for the service's own. What still
+        fits is kept, and `refused` of the answer says what does not."""
+        return self._write("schema", {"schema": None, **_schema(schema), "source": source, "version": version})
+
     def read(self) -> ConversationView:
         """The conversation as it is, with its last turns."""
         return ConversationView.from_json(self.client.send("GET", self._path()))
@@ -245,6 +272,12 @@ class RemoteConversation:
 
     def _write(self, route: str, body: Mapping[str, Any]) -> Answer:
         return Answer.from_json(self.client.send("POST", self._path(route), body))
+
+
+def _schema(schema: Schema | str | None) -> dict[str, Any]:
+    if schema is None:
+        return {}
+    return {"schema": schema if isinstance(schema, str) else schema.to_json()}
 
 
 def _pause(attempt: int, retry_after: str | None = None) -> float:

@@ -4,6 +4,9 @@ A turn goes through three batchers, each with its own thread: read the conversat
 One query, one model run and one sync of the disk serve all turns that are under way, and while one batch is being
 written the next one is being predicted. Turns of one conversation wait for each other here. Between processes the
 store's versions decide: a turn that lost is tracked again from the newer memory.
+
+Conversations may have schemas of their own; their turns share model runs with all others. A schema that the model has
+not read yet is compiled in another thread first, so that nobody else's turn waits for it.
 """
 
 from __future__ import annotations
@@ -19,16 +22,18 @@ from typing import Any, TypeVar
 
 from somdst.errors import InputError, KeyReused, ModelError, Overloaded, SomdstError, did_you_mean
 from somdst.memory.dialogue import Turn
+from somdst.memory.schema import Schema
 from somdst.memory.state import State
 from somdst.service.batching import Batcher, Locks
 from somdst.service.configuration import Settings
 from somdst.service.monitoring import Metrics, log
+from somdst.service.schema_input import read_schema
 from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write
 from somdst.tracking import edits
 from somdst.tracking.log import EMPTY, Result, replay
 from somdst.tracking.records import Entry, Snapshot, Source
 from somdst.tracking.replays import Difference, rerun
-from somdst.tracking.step import Step, step_each
+from somdst.tracking.step import Rules, Step, step_each
 from somdst.tracking.tracker import Tracker
 
 T = TypeVar("T")
@@ -58,7 +63,7 @@ class Replayed:
     differences: Mapping[str, Sequence[Difference]]
 
 
-Make = Callable[[Snapshot], Awaitable[Result]]
+Make = Callable[[Snapshot], Result | Awaitable[Result]]
 """Makes what is to be appended to a snapshot."""
 
 
@@ -77,7 +82,8 @@ class Service:
         self._reads: Batcher[tuple[str, str, Key | None], Record | Repeated] = Batcher(
             self._read_many, name="reads", max_batch=size
         )
-        self._steps: Batcher[Step, Result] = Batcher(
+        self._compilations: Batcher[Tracker, None] = Batcher(self._compile, name="schemas", max_batch=1)
+        self._steps: Batcher[tuple[Step, Rules], Result] = Batcher(
             self._step_many,
             name="model",
             max_batch=size,
@@ -99,7 +105,7 @@ class Service:
         self._expiry.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
-        for batcher in (self._reads, self._steps, self._writes):
+        for batcher in (self._reads, self._compilations, self._steps, self._writes):
             await batcher.close()
         await asyncio.to_thread(self.store.close)
 
@@ -113,69 +119,104 @@ class Service:
         deadline = self._deadline()
 
         async def predict(snapshot: Snapshot) -> Result:
-            return await self._steps.submit((snapshot, turn), caller=tenant, deadline=deadline)
+            tracker = await self.tracker(tenant, snapshot)
+            return await self._step(tenant, tracker, (snapshot, turn), deadline=deadline)
 
         return await self._accept(
             self._write(tenant, conversation, predict, version=version, key=key, deadline=deadline)
         )
 
     async def edit(
-        self,
-        tenant: str,
-        conversation: str,
-        make: Callable[[Snapshot], Result],
-        *,
-        version: int | None = None,
-        key: Key | None = None,
+        self, tenant: str, conversation: str, make: Make, *, version: int | None = None, key: Key | None = None
     ) -> Written:
         """Append what `make` makes of the newest snapshot: a correction, a pin and the like."""
-
-        async def made(snapshot: Snapshot) -> Result:
-            return make(snapshot)
-
-        return await self._edit(tenant, conversation, made, version=version, key=key)
+        deadline = self._deadline()
+        return await self._accept(self._write(tenant, conversation, make, version=version, key=key, deadline=deadline))
 
     async def undo(
         self, tenant: str, conversation: str, *, source: Source, version: int | None = None, key: Key | None = None
     ) -> Written:
         """Take back the last entry in force."""
-        entry_at = partial(self.store.entry, tenant, conversation)
-
-        async def make(snapshot: Snapshot) -> Result:
-            return await asyncio.to_thread(edits.undo, snapshot, entry_at, source=source)
-
-        return await self._edit(tenant, conversation, make, version=version, key=key)
+        back = partial(edits.undo, entry_at=partial(self.store.entry, tenant, conversation), source=source)
+        return await self.edit(tenant, conversation, partial(asyncio.to_thread, back), version=version, key=key)
 
     async def redo(
         self, tenant: str, conversation: str, *, source: Source, version: int | None = None, key: Key | None = None
     ) -> Written:
         """Do again what the last undo took back."""
-        entry_at = partial(self.store.entry, tenant, conversation)
+        again = partial(edits.redo, entry_at=partial(self.store.entry, tenant, conversation), source=source)
+        return await self.edit(tenant, conversation, partial(asyncio.to_thread, again), version=version, key=key)
+
+    async def change_schema(
+        self,
+        tenant: str,
+        conversation: str,
+        schema: Schema | None,
+        *,
+        source: Source,
+        version: int | None = None,
+        key: Key | None = None,
+    ) -> Written:
+        """Go on under another schema; None is the service's own."""
+        tracker = self.models.tracker if schema is None else self.models.tracker.under(schema)
+        id = None if schema is None else schema.id
 
         async def make(snapshot: Snapshot) -> Result:
-            return await asyncio.to_thread(edits.redo, snapshot, entry_at, source=source)
+            result = edits.change_schema(snapshot, tracker.schema, id=id, source=source)
+            if schema is not None:
+                await asyncio.to_thread(self.store.schemas.add, tenant, schema)
+            return result
 
-        return await self._edit(tenant, conversation, make, version=version, key=key)
+        return await self.edit(tenant, conversation, make, version=version, key=key)
 
-    async def _edit(
-        self, tenant: str, conversation: str, make: Make, *, version: int | None, key: Key | None
-    ) -> Written:
-        deadline = self._deadline()
-        return await self._accept(self._write(tenant, conversation, make, version=version, key=key, deadline=deadline))
+    # Schemas
+
+    async def schema(self, tenant: str, given: str | Mapping[str, Any] | None) -> Schema | None:
+        """The schema that a request means: the id of a stored one, a whole one, or None for the service's own."""
+        if given is None:
+            return None
+        if isinstance(given, str):
+            return (await asyncio.to_thread(self.store.schemas.read, tenant, given)).schema
+        schema = await asyncio.to_thread(read_schema, given)
+        self.models.tracker.under(schema)  # a model with a fixed schema refuses other slots
+        return schema
+
+    async def tracker(self, tenant: str, snapshot: Snapshot) -> Tracker:
+        """The tracker with the schema of a conversation."""
+        tracker, id = self.models.tracker, snapshot.schema
+        if id is None:
+            return tracker
+        schema = self.store.schemas.in_memory(tenant, id)
+        if schema is None:
+            schema = await asyncio.to_thread(self.store.schemas.of_conversation, tenant, id)
+        return tracker.under(schema)
+
+    async def _step(self, tenant: str, tracker: Tracker, step: Step, *, deadline: float) -> Result:
+        if tracker is not self.models.tracker and not tracker.compiled:
+            await self._compilations.submit(tracker, caller=tenant, deadline=deadline)
+        return await self._steps.submit((step, tracker.rules), caller=tenant, deadline=deadline)
+
+    def _compile(self, trackers: Sequence[Tracker]) -> list[None]:
+        for tracker in trackers:
+            if not tracker.compiled:  # the one before it may have had the same schema
+                tracker.compile()
+                self.metrics.compilations.inc()
+        return [None] * len(trackers)
 
     # Dialogues
 
-    async def track(self, tenant: str, turns: Sequence[Turn], *, state: State | None = None) -> list[Result]:
+    async def track(
+        self, tenant: str, turns: Sequence[Turn], *, state: State | None = None, schema: Schema | None = None
+    ) -> list[Result]:
         """A whole dialogue, stored nowhere. Its turns go through the model one per batch, like those of a live
         conversation, so that a long dialogue takes no more than its share."""
-        tracker = self.models.tracker
+        tracker = self.models.tracker if schema is None else self.models.tracker.under(schema)
         start = tracker.correct(EMPTY, dict(state), source="api").snapshot if state else EMPTY
 
         async def run(snapshot: Snapshot) -> list[Result]:
             results: list[Result] = []
             for turn in turns:
-                step = (snapshot, turn)
-                results.append(await self._steps.submit(step, caller=tenant, deadline=self._deadline()))
+                results.append(await self._step(tenant, tracker, (snapshot, turn), deadline=self._deadline()))
                 snapshot = results[-1].snapshot
             return results
 
@@ -193,7 +234,9 @@ class Service:
         ids = conversations or [record.id for record in self.store.page(tenant, limit=limit).records]
         logs = {id: self.store.log(tenant, id) for id in ids}
         turns = {id: replay(log).turn_count for id, log in logs.items()}
-        return Replayed(tracker.predictor.model_id, turns, rerun(tracker, logs))
+        named = {entry.schema.after for log in logs.values() for entry in log if entry.schema}
+        schemas = {id: self.store.schemas.of_conversation(tenant, id) for id in named if id}
+        return Replayed(tracker.predictor.model_id, turns, rerun(tracker, logs, schemas=schemas))
 
     # How a write is done
 
@@ -244,7 +287,8 @@ class Service:
                 f"The conversation {conversation} is at version {found.version}, not {version}: read it again.",
                 version=found.version,
             )
-        result = await make(found.snapshot)
+        made = make(found.snapshot)
+        result = made if isinstance(made, Result) else await made
         write = Write(tenant, conversation, result, key)
         outcome = await self._writes.submit(write, caller=tenant, deadline=deadline)
         if isinstance(outcome, Repeated):
@@ -263,9 +307,8 @@ class Service:
                 found[i] = repeated
         return found
 
-    def _step_many(self, steps: Sequence[Step]) -> Sequence[Result | Exception]:
-        tracker = self.models.tracker
-        return step_each(tracker.predictor, steps, tracker.rules)
+    def _step_many(self, steps: Sequence[tuple[Step, Rules]]) -> Sequence[Result | Exception]:
+        return step_each(self.models.tracker.predictor, [step for step, _ in steps], [rules for _, rules in steps])
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)

@@ -76,6 +76,12 @@ class Metrics:
         self.refused = Counter(
             "somdst_refused_writes", "Writes that the model asked for and that were refused.", registry=self.registry
         )
+        self.compilations = Counter(
+            "somdst_schema_compilations", "Schemas that the model had to read first.", registry=self.registry
+        )
+        self.schema_changes = Counter(
+            "somdst_schema_changes", "Conversations that went on under another schema.", registry=self.registry
+        )
         queue = Gauge("somdst_queue_length", "Turns and edits under way.", registry=self.registry)
         queue.set_function(queue_length)
 
@@ -85,6 +91,9 @@ class Metrics:
             self.turns.inc()
             self.held.inc(len(entry.held))
             self.refused.inc(len(entry.refused))
+        if entry.kind == "schema":
+            self.schema_changes.inc()
+            return  # what it takes out is nobody's correction
         for change in entry.changes:
             self.operations.labels(str(change.operation), entry.source).inc()
 

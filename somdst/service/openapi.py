@@ -20,6 +20,7 @@ from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema, Slot
 from somdst.model.prediction import Evidence
 from somdst.service.core import Replayed, Written
+from somdst.service.schema_views import SchemaPageView
 from somdst.service.views import (
     Answer,
     ConversationView,
@@ -38,9 +39,9 @@ from somdst.service.views import (
     TurnsView,
     VersionView,
 )
-from somdst.store import Page, Record
+from somdst.store import Page, Record, StoredSchema
 from somdst.tracking.log import EMPTY, Result, append
-from somdst.tracking.records import Change, Entry, JsonRecord, Kind, Pending, Snapshot
+from somdst.tracking.records import Change, Entry, JsonRecord, Kind, Pending, SchemaChange, Snapshot
 from somdst.tracking.replays import Difference
 
 ID = "5d0f3c1e9a7b48f2a6c4e8d0b1f29374"
@@ -93,12 +94,14 @@ SCHEMA = SchemaView.of(
         different=[["train-departure", "train-destination"]],
     )
 )
+SCHEMAS = SchemaPageView.of([StoredSchema(SCHEMA.schema(), TIME.timestamp())], next=None)
 MODEL = ModelView(
     id="somdst",
     operations=("carryover", "delete", "dontcare", "update"),
     history=1,
     threshold=0.5,
     slots=30,
+    any_schema=True,
     other_models=("candidate",),
 )
 EXAMPLES = ExamplesView.of({"hotel": Example("A cheap hotel", "One turn, two values.", Dialogue("hotel", (TURN,)))})
@@ -140,8 +143,8 @@ def _content(example: JsonRecord) -> dict[str, Any]:
 _DESCRIPTIONS = {
     400: "Not JSON, or nested too deeply",
     401: "No API key, or an unknown one",
-    404: "No such conversation, or another tenant's",
-    409: "The conversation has moved on",
+    404: "No such conversation or schema, or another tenant's",
+    409: "The conversation has moved on, or the schema is in use",
     413: "Too big",
     415: "Not sent as JSON",
     422: "Something in the request cannot be used",
@@ -151,8 +154,10 @@ _DESCRIPTIONS = {
 
 def edit_answers(kind: Kind) -> dict[int | str, dict[str, Any]]:
     """For a route that edits the memory."""
-    entry = Entry.after(AFTER, kind, "person", TIME)
-    return answers(Answer.of(Written(ID, replace(AFTER, version=2), entry)), *WRITES)
+    other = SchemaChange(after=SCHEMA.id) if kind == "schema" else None
+    entry = replace(Entry.after(AFTER, kind, "person", TIME), schema=other)
+    after = replace(AFTER, version=2, schema=other.after if other else None)
+    return answers(Answer.of(Written(ID, after, entry)), *WRITES)
 
 
 def description(app: FastAPI, routes: Sequence[BaseRoute]) -> dict[str, Any]:

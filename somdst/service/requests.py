@@ -5,9 +5,10 @@ Who asks, idempotency keys and places in a list are not in a body; `routes.py` r
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 from somdst.tracking.step import MAX_TEXT
 from somdst.tracking.tracker import MAX_VALUE
@@ -17,9 +18,19 @@ MAX_TURNS = 200
 MAX_VERSION = 2**31 - 1
 """As far as the database can count."""
 
+SCHEMA_ID = "^[0-9a-f]{24}$"
+MAX_SCHEMA_TEXT = 200_000
+"""Characters of a schema that is sent as text."""
+
 SlotName = Annotated[str, Field(max_length=200)]
 Value = Annotated[str, Field(max_length=MAX_VALUE)]
 Utterance = Annotated[str, Field(max_length=MAX_TEXT)]
+SchemaObject = dict[str, Any]
+"""A schema as JSON: in somdst's own form, JSON Schema, or a tool definition."""
+GivenSchema = Annotated[str, Field(pattern=SCHEMA_ID)] | SchemaObject
+PIZZA: JsonDict = {
+    "domains": {"pizza": {"size": {"values": ["small", "large"]}, "topping": {"description": "what is on it"}}}
+}
 
 
 class Body(BaseModel):
@@ -42,6 +53,9 @@ class Edit(Versioned):
 
 class NewConversation(Body):
     subject: str | None = Field(None, pattern=SUBJECT, description="whom it is about, so that it can be erased")
+    given: GivenSchema | None = Field(
+        None, alias="schema", description="the id of a stored schema, or a whole one; without it, the service's own"
+    )
     model_config = ConfigDict(json_schema_extra={"example": {"subject": "customer-17"}})
 
 
@@ -78,9 +92,27 @@ class PendingSlots(Edit):
 class NewDialogue(Body):
     turns: list[SpokenTurn] = Field(min_length=1, max_length=MAX_TURNS)
     state: dict[SlotName, Value] = Field(default_factory=dict, max_length=200, description="the memory to start from")
+    given: GivenSchema | None = Field(
+        None, alias="schema", description="the id of a stored schema, or a whole one; without it, the service's own"
+    )
     model_config = ConfigDict(
         json_schema_extra={"example": {"turns": [{"user": "A cheap hotel in the north, please."}], "state": {}}}
     )
+
+
+class NewSchema(Body):
+    given: Annotated[str, Field(max_length=MAX_SCHEMA_TEXT)] | SchemaObject = Field(
+        alias="schema",
+        description="as JSON: somdst's own form, JSON Schema or a tool definition; or the text of a file with one",
+    )
+    model_config = ConfigDict(json_schema_extra={"example": {"schema": PIZZA}})
+
+
+class OtherSchema(Edit):
+    given: GivenSchema | None = Field(
+        alias="schema", description="the id of a stored schema, or a whole one; null for the service's own"
+    )
+    model_config = ConfigDict(json_schema_extra={"example": {"schema": PIZZA, "source": "person"}})
 
 
 class NewReplay(Body):

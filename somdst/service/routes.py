@@ -1,7 +1,8 @@
-"""Every route under /v1, in the order of docs/service.md: read a request, call `core.py`, answer with a view.
+"""The routes under /v1, in the order of docs/service.md: read a request, call `core.py`, answer with a view.
 
 A write takes the version that was seen (409 if the conversation has moved on) and an Idempotency-Key (done once,
-answered alike), and answers with the memory and the entry that was added to the log. Nothing is decided here.
+answered alike), and answers with the memory and the entry that was added to the log. Nothing is decided here. The
+routes of schemas are in `schema_routes.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response, Security
@@ -24,7 +25,7 @@ from somdst.errors import InputError
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State, value_from_json
 from somdst.service import openapi
-from somdst.service.core import Service
+from somdst.service.core import Make, Service
 from somdst.service.monitoring import log
 from somdst.service.negotiation import reply, with_patches
 from somdst.service.openapi import WRITES, answers, edit_answers
@@ -139,9 +140,10 @@ router = APIRouter(prefix="/v1", dependencies=[Authorised])
 async def create_conversation(
     core: Core, tenant: Tenant, key: Idempotency, body: NewConversation | None = None
 ) -> ConversationView:
-    """Start a conversation with an empty memory."""
-    subject = body.subject if body else None
-    return ConversationView.stored(await asyncio.to_thread(core.store.create, tenant, subject=subject, key=key))
+    """Start a conversation with an empty memory. With a schema of its own it has version 1, which names that schema."""
+    subject, schema = (body.subject, await core.schema(tenant, body.given)) if body else (None, None)
+    record = await asyncio.to_thread(core.store.create, tenant, subject=subject, schema=schema, key=key)
+    return ConversationView.stored(record)
 
 
 @router.get("/conversations", tags=["conversations"], responses=answers(openapi.PAGE))
@@ -210,8 +212,9 @@ async def read_slot_history(
 ) -> HistoryView:
     """Why does this slot have its value? Everything that happened to it, oldest first."""
     history = HistoryView.of(id, slot, await asyncio.to_thread(core.store.log, tenant, id))
-    if not history.events:
-        core.models.tracker.slot(slot)  # a misspelt slot is an error, a slot that was never written is not
+    if not history.events:  # a misspelt slot is an error, a slot that was never written is not
+        snapshot = (await asyncio.to_thread(core.store.read, tenant, id)).snapshot
+        (await core.tracker(tenant, snapshot)).slot(slot)
     return history
 
 
@@ -243,24 +246,24 @@ async def add_turn(
 async def correct(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Correction) -> Answer:
     """Write values by hand. They are the next turn's input, and can be exported to train on."""
     values = {slot: None if value is None else value_from_json(value) for slot, value in body.values.items()}
-    tracker = core.models.tracker
-    return await _edit(
-        core,
-        tenant,
-        id,
-        key,
-        body,
-        lambda snapshot: tracker.correct(snapshot, values, pin=body.pin, source=body.source),
-    )
+    _ = core.models.tracker  # without a model it is refused before anything is read
+
+    async def make(snapshot: Snapshot) -> Result:
+        tracker = await core.tracker(tenant, snapshot)
+        return tracker.correct(snapshot, values, pin=body.pin, source=body.source)
+
+    return await _edit(core, tenant, id, key, body, make)
 
 
 @router.post("/conversations/{id}/pin", tags=["writes"], responses=edit_answers("pin"))
 async def pin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> Answer:
     """From now on only new evidence in a later utterance changes these slots."""
-    tracker = core.models.tracker
-    return await _edit(
-        core, tenant, id, key, body, lambda snapshot: tracker.pin(snapshot, body.slots, source=body.source)
-    )
+    _ = core.models.tracker
+
+    async def make(snapshot: Snapshot) -> Result:
+        return (await core.tracker(tenant, snapshot)).pin(snapshot, body.slots, source=body.source)
+
+    return await _edit(core, tenant, id, key, body, make)
 
 
 @router.post("/conversations/{id}/unpin", tags=["writes"], responses=edit_answers("unpin"))
@@ -311,26 +314,25 @@ async def redo(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency,
     return Answer.of(await core.redo(tenant, id, source=body.source, version=body.version, key=key))
 
 
-async def _edit(
-    core: Core, tenant: str, id: str, key: Idempotency, body: Edit, make: Callable[[Snapshot], Result]
-) -> Answer:
+async def _edit(core: Core, tenant: str, id: str, key: Idempotency, body: Edit, make: Make) -> Answer:
     return Answer.of(await core.edit(tenant, id, make, version=body.version, key=key))
 
 
 # Everything else
 
 
-@router.post("/track", tags=["tracking"], responses=answers(openapi.TRACKED, 413, 415))
+@router.post("/track", tags=["tracking"], responses=answers(openapi.TRACKED, 404, 413, 415))
 async def track(core: Core, tenant: Tenant, body: NewDialogue) -> TrackedView:
-    """Track a whole dialogue at once; nothing is stored."""
+    """Track a whole dialogue at once, under any schema; nothing is stored."""
     turns = [Turn(turn.system, turn.user) for turn in body.turns]
-    results = await core.track(tenant, turns, state=State.from_json(body.state))
+    schema = await core.schema(tenant, body.given)
+    results = await core.track(tenant, turns, state=State.from_json(body.state), schema=schema)
     return TrackedView.of(core.models.tracker.predictor.model_id, results)
 
 
 @router.get("/schema", tags=["tracking"], responses=answers(openapi.SCHEMA))
 async def read_schema(core: Core, tenant: Tenant) -> SchemaView:
-    """The slots that are tracked, in alphabetical order."""
+    """The slots that are tracked in a conversation without a schema of its own, in alphabetical order."""
     return SchemaView.of(core.models.tracker.schema)
 
 

@@ -31,6 +31,7 @@ from somdst.tracking.records import (
     TrackedTurn,
 )
 from somdst.tracking.replays import Difference
+from somdst.tracking.step import reads_schemas
 
 if TYPE_CHECKING:
     from somdst.corpora.examples import Example
@@ -70,6 +71,8 @@ class SnapshotView(JsonRecord):
     """Writes that wait for an answer."""
     can_undo: bool
     can_redo: bool
+    schema: str | None = None
+    """Id of its own schema; null if it uses the service's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,11 +138,14 @@ class Summary(JsonRecord):
     turns: int
     """How many turns have not been undone."""
     state: JsonState
+    schema: str | None = None
+    """Id of its own schema; null if it uses the service's."""
 
     @classmethod
     def of(cls, record: Record) -> Summary:
-        turns, state = record.snapshot.turn_count, record.snapshot.state
-        return cls(id=record.id, **_dates(record), version=record.version, turns=turns, state=state)
+        now = record.snapshot
+        parts: dict[str, Any] = {"version": now.version, "turns": now.turn_count, "state": now.state}
+        return cls(id=record.id, **_dates(record), **parts, schema=now.schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,14 +290,21 @@ class SchemaView(JsonRecord):
     slots: tuple[SlotView, ...]
     different: tuple[tuple[str, str], ...]
     """Pairs of slots that never have the same value."""
+    id: str = ""
+    """A hash of the content."""
+    definition: dict[str, Any] | None = None
+    """The same in the form that a schema file has."""
 
     @classmethod
     def of(cls, schema: Schema) -> SchemaView:
         slots = tuple(map(SlotView.of, schema.slots))
-        return cls(domains=schema.domains, slots=slots, different=schema.different)
+        parts: dict[str, Any] = {"domains": schema.domains, "slots": slots, "different": schema.different}
+        return cls(**parts, id=schema.id, definition=schema.to_json())
 
     def schema(self) -> Schema:
         """The schema that it was made of."""
+        if self.definition is not None:
+            return Schema.from_json(self.definition)
         return Schema((slot.back() for slot in self.slots), different=self.different)
 
 
@@ -304,6 +317,8 @@ class ModelView(JsonRecord):
     threshold: float
     """Writes less probable than this are held back."""
     slots: int
+    any_schema: bool = False
+    """Whether it tracks any schema, or only slots that it was trained with."""
     other_models: tuple[str, ...]
     """The models that stored conversations can be replayed under."""
 
@@ -315,6 +330,7 @@ class ModelView(JsonRecord):
             history=tracker.predictor.history,
             threshold=tracker.threshold,
             slots=len(tracker.schema),
+            any_schema=reads_schemas(tracker.predictor),
             other_models=tuple(others),
         )
 
@@ -364,6 +380,7 @@ def _snapshot(id: str, snapshot: Snapshot) -> dict[str, Any]:
         "pending": tuple(snapshot.pending[slot] for slot in sorted(snapshot.pending)),
         "can_undo": bool(snapshot.head),
         "can_redo": bool(snapshot.undone),
+        "schema": snapshot.schema,
     }
 
 

@@ -3,6 +3,7 @@
 from somdst.errors import Conflict, KeyReused, NotFound, Unavailable
 from somdst.store.auditing import Damage, export, verify
 from somdst.store.conversations import Page, Record, Store
+from somdst.store.schemas import StoredSchema
 from somdst.store.writes import Key, Repeated, Write
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Record",
     "Repeated",
     "Store",
+    "StoredSchema",
     "Unavailable",
     "Write",
     "export",

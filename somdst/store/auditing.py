@@ -55,9 +55,12 @@ def export(store: Store, *, tenant: str | None = None, every: bool = False) -> I
     """Conversations that a person corrected, as dialogues to train on; with `every`, all that have a turn."""
     for id in _ids(store, tenant=tenant, alive=True):
         with store.database.read() as connection:
-            version = connection.execute(select(conversations.c.version).where(conversations.c.id == id)).scalar()
-            log = read_entries(connection, id, upto=version or 0)
-        dialogue = audit.to_dialogue(log, id=id)
+            query = select(conversations.c.tenant, conversations.c.version).where(conversations.c.id == id)
+            row = connection.execute(query).one_or_none()
+            log = read_entries(connection, id, upto=row.version) if row else []
+        own = replay(log).schema
+        schema = store.schemas.of_conversation(row.tenant, own) if row and own else None
+        dialogue = audit.to_dialogue(log, id=id, schema=schema)
         if dialogue.turns and (every or audit.corrected(log)):
             yield dialogue
 

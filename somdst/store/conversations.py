@@ -20,9 +20,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, tuple_, update
 
 from somdst.errors import Conflict, KeyReused, NotFound, StoreError
+from somdst.memory.schema import Schema
 from somdst.store.database import Database
 from somdst.store.layout import conversations, entries, idempotency_keys
+from somdst.store.schemas import Schemas, insert_schema, insert_uses
 from somdst.store.writes import Claim, Key, Repeated, Write, claim_keys, dump, find_keys
+from somdst.tracking.edits import start
 from somdst.tracking.log import EMPTY, replay
 from somdst.tracking.records import Entry, Snapshot
 
@@ -76,6 +79,7 @@ class Store:
         self.database = Database(url)
         self.retention = retention
         self.clock = clock
+        self.schemas = Schemas(self.database, clock)
         self._unscrubbed = False
 
     def close(self) -> None:
@@ -159,15 +163,24 @@ class Store:
 
     # Writing
 
-    def create(self, tenant: str, *, subject: str | None = None, key: Key | None = None) -> Record:
-        """A new, empty conversation. With a key that was used before, the one that was made then, as it was then."""
+    def create(
+        self, tenant: str, *, subject: str | None = None, schema: Schema | None = None, key: Key | None = None
+    ) -> Record:
+        """A new, empty conversation. One with a schema of its own has the version 1, which names it. With a key that
+        was used before, the one that was made then, as it was then."""
         now = self.clock()
-        record = Record(secrets.token_hex(16), tenant, subject, now, now, self._expiry(now), EMPTY)
+        started = None if schema is None else start(schema.id)
+        snapshot = started.snapshot if started else EMPTY
+        record = Record(secrets.token_hex(16), tenant, subject, now, now, self._expiry(now), snapshot)
         with self.database.write() as connection:
             connection.execute(insert(conversations).values(_row_of(record)))
+            if schema is not None and started is not None:
+                insert_schema(connection, tenant, schema, now)
+                insert_uses(connection, [(tenant, record.id, schema.id)])
+                connection.execute(insert(entries).values(_entry_row(record.id, started.entry, dump(started.entry))))
             if key is None:
                 return record
-            claim = Claim(tenant, key, record.id, 0, dump(EMPTY), record.expires_at)
+            claim = Claim(tenant, key, record.id, record.version, dump(snapshot), record.expires_at)
             if claim_keys(connection, [claim], now):
                 return record
             repeated = find_keys(connection, [(tenant, key)])[0]
@@ -354,17 +367,16 @@ def _insert(connection: Connection, rows: Sequence[_Row], now: float) -> None:
     )
     connection.execute(
         insert(entries),
-        [
-            {
-                "conversation": row.write.conversation,
-                "version": row.write.result.version,
-                "kind": row.write.result.entry.kind,
-                "source": row.write.result.entry.source,
-                "entry": row.entry,
-            }
-            for row in rows
-        ],
+        [_entry_row(row.write.conversation, row.write.result.entry, row.entry) for row in rows],
     )
+    named = [(row.write, row.write.result.entry.schema) for row in rows]
+    if uses := [(write.tenant, write.conversation, change.after) for write, change in named if change and change.after]:
+        insert_uses(connection, uses)
+
+
+def _entry_row(conversation: str, entry: Entry, text: str) -> dict[str, Any]:
+    about = {"version": entry.version, "kind": entry.kind, "source": entry.source}
+    return {"conversation": conversation, **about, "entry": text}
 
 
 def _record_of(row: Row[Any]) -> Record:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import Column, Double, ForeignKey, ForeignKeyConstraint, Index, Integer, MetaData, String, Table, Text
 
 metadata = MetaData()
 
@@ -45,6 +45,26 @@ idempotency_keys = Table(
     Column("expires_at", Double),  # of the conversation, as it was answered
     Index("idempotency_keys_by_conversation", "conversation"),
     Index("idempotency_keys_by_age", "created_at"),
+)
+
+schemas = Table(
+    "schemas",
+    metadata,
+    Column("tenant", String(100), primary_key=True),
+    Column("id", String(24), primary_key=True),  # a hash of the content
+    Column("created_at", Double, nullable=False),
+    Column("schema", Text, nullable=False),  # JSON
+    Index("schemas_by_age", "tenant", "created_at", "id"),
+)
+
+schema_uses = Table(  # every schema that the log of a conversation names: they stay until it is erased
+    "schema_uses",
+    metadata,
+    Column("conversation", String(32), ForeignKey("conversations.id", ondelete="CASCADE"), primary_key=True),
+    Column("tenant", String(100), nullable=False),
+    Column("schema", String(24), primary_key=True),
+    ForeignKeyConstraint(["tenant", "schema"], ["schemas.tenant", "schemas.id"]),
+    Index("schema_uses_by_schema", "tenant", "schema"),
 )
 
 migrations = Table(

@@ -129,6 +129,22 @@ MIGRATIONS: dict[int, tuple[str | Callable[[Connection], None], ...]] = {
         "ALTER TABLE idempotency_keys ADD COLUMN expires_at DOUBLE PRECISION",
         rewrite_conversations,
     ),
+    5: (
+        """CREATE TABLE schemas (
+            tenant VARCHAR(100) NOT NULL,
+            id VARCHAR(24) NOT NULL,
+            created_at DOUBLE PRECISION NOT NULL,
+            schema TEXT NOT NULL,
+            PRIMARY KEY (tenant, id))""",
+        "CREATE INDEX schemas_by_age ON schemas (tenant, created_at, id)",
+        """CREATE TABLE schema_uses (
+            conversation VARCHAR(32) NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            tenant VARCHAR(100) NOT NULL,
+            schema VARCHAR(24) NOT NULL,
+            PRIMARY KEY (conversation, schema),
+            FOREIGN KEY (tenant, schema) REFERENCES schemas (tenant, id))""",
+        "CREATE INDEX schema_uses_by_schema ON schema_uses (tenant, schema)",
+    ),
 }
 LATEST = max(MIGRATIONS)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema
 from somdst.memory.state import State, Value
 from somdst.tracking.log import append, replay
 from somdst.tracking.records import (
@@ -154,12 +155,13 @@ def corrected(entries: Sequence[Entry]) -> bool:
     return any(entries[number - 1].kind in ("correction", "confirm") for number in in_force(entries))
 
 
-def to_dialogue(entries: Sequence[Entry], *, id: str) -> Dialogue:
-    """The turns in force with the states that they should have led to, as a dialogue to train on.
+def to_dialogue(entries: Sequence[Entry], *, id: str, schema: Schema | None = None) -> Dialogue:
+    """The turns in force with the states that they should have led to, as a dialogue to train on. With `schema`, the
+    conversation's own, slots that are not in it are left out.
 
     What a person said about a slot holds from the turn that it is about. For a confirmed write this is the turn that
     asked for it. For a correction it is the latest turn that says the value, if the slot was not written after it, and
-    else the last turn.
+    else the last turn. Another schema holds from the first turn: its lists and slots are those of the whole dialogue.
     """
     start = State()
     turns: list[Turn] = []
@@ -178,8 +180,10 @@ def to_dialogue(entries: Sequence[Entry], *, id: str) -> Dialogue:
                 first = _about(entry, change, turns, written.get(change.slot, 0))
                 states[first:] = [_write(state, [change]) for state in states[first:]]
                 written[change.slot] = first
+    if schema is not None:
+        states = [State({slot: value for slot, value in state.items() if slot in schema}) for state in states]
     labelled = (replace(turn, state=state) for turn, state in zip(turns, states, strict=True))
-    return Dialogue(id=id, turns=tuple(labelled))
+    return Dialogue(id=id, turns=tuple(labelled), schema=schema)
 
 
 def _write(state: State, changes: Iterable[Change]) -> State:
@@ -189,6 +193,8 @@ def _write(state: State, changes: Iterable[Change]) -> State:
 
 def _about(entry: Entry, change: Change, turns: Sequence[Turn], earliest: int) -> int:
     """Index of the turn that a person's change is about."""
+    if entry.kind == "schema":
+        return 0
     asked = next((item.turn - 1 for item in entry.released if item.slot == change.slot), None)
     if entry.kind == "confirm" and asked is not None:
         return max(asked, earliest)

@@ -1,7 +1,7 @@
-"""What a person, or a program for one, can do to a conversation: correct, pin, confirm, undo and so on.
+"""What a person, or a program for one, can do to a conversation: correct, pin, confirm, undo, change its schema.
 
 Each function takes a snapshot and gives a `Result`: the entry to append and the snapshot after it. None changes
-anything. Does not predict (`step.py`) and does not check slots and values against a schema (`tracker.py`).
+anything. Does not predict (`step.py`) and does not check a correction against the schema (`tracker.py`).
 
 >>> from somdst.tracking.log import EMPTY
 >>> corrected = correct(EMPTY, {"hotel-area": "north"})
@@ -17,9 +17,11 @@ from datetime import datetime
 
 from somdst.errors import InputError, StateError
 from somdst.memory.operations import FOUR, Operation
+from somdst.memory.schema import Schema
 from somdst.memory.state import Value
-from somdst.tracking.log import Result
-from somdst.tracking.records import Change, Entry, Pending, RecentTurn, Snapshot, Source, now
+from somdst.tracking.log import EMPTY, Result
+from somdst.tracking.records import Change, Entry, Pending, RecentTurn, SchemaChange, Snapshot, Source, now
+from somdst.tracking.step import refit
 
 EntryAt = Callable[[int], Entry]
 """Reads an entry of the log by its number."""
@@ -82,6 +84,34 @@ def reject(
     return Result.of(snapshot, replace(Entry.after(snapshot, "reject", source, time), released=items))
 
 
+def start(schema: str, *, time: datetime | None = None) -> Result:
+    """The first entry of a conversation that has a schema of its own, named by its id. It cannot be undone."""
+    entry = replace(Entry.after(EMPTY, "start", "api", time), schema=SchemaChange(after=schema))
+    return Result.of(EMPTY, entry)
+
+
+def change_schema(
+    snapshot: Snapshot, schema: Schema, *, id: str | None, source: Source = "person", time: datetime | None = None
+) -> Result:
+    """Go on under another schema; `id` is how the log names it, None for the tracker's own.
+
+    What still fits is kept. Values, pins and pending writes that do not fit are taken out, and `refused` says why.
+    """
+    if id == snapshot.schema:
+        raise InputError("The conversation has this schema already.")
+    changes, held, refused, released = refit(snapshot, schema)
+    entry = replace(
+        Entry.after(snapshot, "schema", source, time),
+        changes=changes,
+        held=held,
+        released=released,
+        unpinned=tuple(slot for slot in sorted(snapshot.pinned) if slot not in schema),
+        refused=refused,
+        schema=SchemaChange(snapshot.schema, id),
+    )
+    return Result.of(snapshot, entry)
+
+
 def undo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person", time: datetime | None = None) -> Result:
     """Take back the last entry in force, whatever its kind. Reads that entry and, in a long conversation, a turn."""
     if not snapshot.head:
@@ -103,6 +133,7 @@ def undo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person", ti
         dropped=0,
         returned=_recent_turn(target.dropped, entry_at) if target.dropped else None,
         undone=snapshot.undone,
+        schema=target.schema.inverse() if target.schema else None,
     )
     return Result.of(snapshot, entry)
 

@@ -6,7 +6,8 @@ conversation is its number of entries.
 
 Entries in force form a chain: the snapshot has the number of the last one (`head`), and each has the number of the one
 before it (`previous`). An undo moves the head back along the chain, a redo moves it forward again. What can be redone
-is a chain too, of undo entries, that starts at the snapshot's `undone`.
+is a chain too, of undo entries, that starts at the snapshot's `undone`. An entry of kind `start`, which a conversation
+with a schema of its own begins with, is not in the chain: it cannot be undone.
 
 Does not make entries; see `edits.py` and `step.py`. What can be read out of a log (why does this slot have this
 value?) is in `audit.py`. Nothing here knows a schema, a model or a database.
@@ -42,6 +43,7 @@ def append(snapshot: Snapshot, entry: Entry) -> Snapshot:
         recent=recent,
         head=head,
         undone=undone,
+        schema=_schema(snapshot, entry),
     )
 
 
@@ -121,6 +123,14 @@ def _pending(snapshot: Snapshot, entry: Entry) -> Mapping[str, Pending]:
     return kept | {item.slot: item for item in entry.held}
 
 
+def _schema(snapshot: Snapshot, entry: Entry) -> str | None:
+    if entry.schema is None:
+        return snapshot.schema
+    if entry.schema.before != snapshot.schema:
+        raise _misfit(snapshot, f"the schema should be {entry.schema.before} and is {snapshot.schema}")
+    return entry.schema.after
+
+
 def _order(snapshot: Snapshot, entry: Entry) -> tuple[int, int]:
     """The head after an entry, and the undo that can then be redone."""
     if entry.kind == "undo":
@@ -135,6 +145,10 @@ def _order(snapshot: Snapshot, entry: Entry) -> tuple[int, int]:
         if entry.target is None or not snapshot.head < entry.target < snapshot.undone > entry.undone:
             raise _misfit(snapshot, f"entry {entry.target} is not the next to redo")
         return entry.target, entry.undone
+    if entry.kind == "start":
+        if snapshot.version:
+            raise _misfit(snapshot, "only the first entry can start a conversation")
+        return 0, 0
     return entry.version, 0
 
 

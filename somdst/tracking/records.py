@@ -23,7 +23,7 @@ from somdst.memory.operations import FOUR, Operation
 from somdst.memory.state import DontCare, State, Value, value_from_json, value_to_json
 from somdst.model.prediction import Evidence
 
-Kind = Literal["turn", "correction", "pin", "unpin", "confirm", "reject", "undo", "redo"]
+Kind = Literal["turn", "correction", "pin", "unpin", "confirm", "reject", "undo", "redo", "start", "schema"]
 Source = Literal["model", "person", "api"]
 
 WINDOW = 16
@@ -196,7 +196,8 @@ class Pending(Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused(Change):
-    """A write that was asked for and not made: a pinned slot, or a value outside a closed list."""
+    """A write that was asked for and not made: a pinned slot, a value outside a closed list, or, where the schema of a
+    conversation was changed, a value that the new schema has no place for."""
 
     reason: str
     """Why it was not made, in one sentence."""
@@ -214,6 +215,17 @@ def _parts(change: Change) -> Parts:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaChange(JsonRecord):
+    """Another schema for a conversation. Both are ids (`Schema.id`); null is the tracker's own schema."""
+
+    before: str | None = None
+    after: str | None = None
+
+    def inverse(self) -> SchemaChange:
+        return SchemaChange(self.after, self.before)
+
+
+@dataclass(frozen=True, slots=True)
 class RecentTurn(JsonRecord):
     """A turn in force, with the number of its entry."""
 
@@ -225,9 +237,9 @@ class RecentTurn(JsonRecord):
 class Entry(JsonRecord):
     """One entry of the log: what happened, and all that it did.
 
-    An undo takes `turn` away instead of adding it. In `changes`, `held`, `released`, `pinned` and `unpinned` it already
-    carries the opposite. The last four fields point to other entries, so that an undo or a redo reads one or two rows
-    of the log, however long it is.
+    An undo takes `turn` away instead of adding it. In `changes`, `held`, `released`, `pinned`, `unpinned` and `schema`
+    it already carries the opposite. `target` and the fields after it, except `schema`, point to other entries, so that
+    an undo or a redo reads one or two rows of the log, however long it is.
     """
 
     version: int
@@ -261,6 +273,8 @@ class Entry(JsonRecord):
     """For an undo: the turn that comes back into the snapshot's `recent`."""
     undone: int = 0
     """For undo and redo: the undo that can be redone after this one is. 0 if there is none."""
+    schema: SchemaChange | None = None
+    """The schema that holds from here on, where this entry changes it."""
 
     @classmethod
     def after(cls, snapshot: Snapshot, kind: Kind, source: Source, time: datetime | None = None) -> Entry:
@@ -302,6 +316,8 @@ class Snapshot(JsonRecord):
     """Number of the last entry in force, which an undo takes back. 0 if there is none."""
     undone: int = 0
     """Number of the undo that a redo takes back. 0 if there is none: a new entry ends what can be redone."""
+    schema: str | None = None
+    """Id of the schema in force; null is the tracker's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ becomes of a prediction, in this order:
 2. a pinned slot changes only through a value that was copied from the words of the current turn;
 3. a write that is less probable than the threshold is held back, with a question to ask.
 
+`refit` applies the first rule to a whole memory when the schema of its conversation changes.
+
 `rolling_batches` says which turns of many dialogues can go through the model together. Does not say which value is
 nearest (`model/values.py`) and stores nothing (`conversation.py`, `store/`).
 """
@@ -21,9 +23,9 @@ from typing import NamedTuple
 
 from somdst.errors import InputError
 from somdst.memory.dialogue import Turn
-from somdst.memory.operations import Operation, OperationSet
+from somdst.memory.operations import FOUR, Operation, OperationSet
 from somdst.memory.schema import Schema, Slot
-from somdst.memory.state import State
+from somdst.memory.state import State, Value
 from somdst.model.prediction import Prediction, Predictor, TurnInput
 from somdst.model.values import nearest
 from somdst.tracking.log import Result, leaving
@@ -170,8 +172,7 @@ def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision
     for asked in _asked(snapshot, prediction, rules):
         change = asked if asked.after == asked.before else _fitted(asked, rules.schema[asked.slot])
         if change is None:
-            reason = f'"{asked.after}" is not among the values of {asked.slot}, and none of them is near.'
-            refused.append(Refused.of(asked, reason=reason))
+            refused.append(Refused.of(asked, reason=_not_listed(asked)))
         elif change.after == change.before:
             if change.probability is None or change.probability >= rules.threshold:
                 said_again.add(change.slot)
@@ -186,6 +187,42 @@ def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision
     settled = {change.slot for change in changes} | {item.slot for item in held} | said_again
     released = tuple(item for slot, item in snapshot.pending.items() if slot in settled)
     return Decision(tuple(changes), tuple(held), tuple(refused), released)
+
+
+def refit(snapshot: Snapshot, schema: Schema) -> Decision:
+    """What another schema does to a memory: values that it spells otherwise are changed; values and pending writes that
+    it has no place for are taken out and reported as refused."""
+    changes: list[Change] = []
+    refused: list[Refused] = []
+    for slot, value in sorted(snapshot.state.items()):
+        fitted, refusal = _refitted(Change(slot, FOUR.classify(value), None, value), schema)
+        if refusal:
+            refused.append(refusal)
+        if fitted != value:
+            changes.append(Change(slot, FOUR.classify(fitted), value, fitted))
+    held: list[Pending] = []
+    released: list[Pending] = []
+    for _, item in sorted(snapshot.pending.items()):
+        fitted, refusal = _refitted(item.change, schema)
+        if refusal:
+            released.append(item)
+            refused.append(refusal)
+        elif fitted != item.after:
+            released.append(item)
+            held.append(replace(item, after=fitted))
+    return Decision(tuple(changes), tuple(held), tuple(refused), tuple(released))
+
+
+def _refitted(write: Change, schema: Schema) -> tuple[Value | None, Refused | None]:
+    """The value that a write has under another schema, or why it has none."""
+    if write.slot not in schema:
+        return None, Refused.of(write, reason=f"The new schema has no slot {write.slot}.")
+    fitted = _fitted(write, schema[write.slot])
+    return (None, Refused.of(write, reason=_not_listed(write))) if fitted is None else (fitted.after, None)
+
+
+def _not_listed(write: Change) -> str:
+    return f'"{write.after}" is not among the values of {write.slot}, and none of them is near.'
 
 
 def _asked(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> list[Change]:

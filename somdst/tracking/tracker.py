@@ -82,17 +82,38 @@ class Tracker:
         """A new, empty conversation."""
         return Conversation(self)
 
+    def under(self, schema: Schema) -> Tracker:
+        """The same model and threshold with another schema."""
+        try:
+            return Tracker(self.predictor, schema=schema, threshold=self.threshold)
+        except ModelError as error:  # here the schema is the input, and the model was there first
+            raise InputError(str(error)) from error
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the model has this schema ready. If not, the next turn takes longer, or `compile` does it now."""
+        found: bool = getattr(self.predictor, "has_compiled", lambda _: True)(self.schema)
+        return found
+
+    def compile(self) -> None:
+        """Have the model read the schema, as the first turn would."""
+        getattr(self.predictor, "compile", lambda _: None)(self.schema)
+
     # Pure steps: a snapshot in, a result out
 
     def step(self, snapshot: Snapshot, turn: Turn, *, time: datetime | None = None) -> Result:
         """What a turn does to a conversation."""
         return self.step_many([(snapshot, turn)], time=time)[0]
 
-    def step_many(self, steps: Sequence[Step], *, time: datetime | None = None) -> list[Result]:
-        """What turns do to as many conversations, in one run of the model. If one turn is bad, none is tracked."""
+    def step_many(
+        self, steps: Sequence[Step], *, under: Sequence[Tracker] | None = None, time: datetime | None = None
+    ) -> list[Result]:
+        """What turns do to as many conversations, in one run of the model. If one turn is bad, none is tracked. With
+        `under`, each has the schema of its own tracker, which `Tracker.under` made of this one."""
         for _, turn in steps:
             check_turn(turn)
-        return step(self.predictor, steps, self.rules, time=time)
+        rules = self.rules if under is None else [tracker.rules for tracker in under]
+        return step(self.predictor, steps, rules, time=time)
 
     def correct(
         self,
