@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
 from somdst import Schema, Slot
-from somdst.errors import SchemaError
+from somdst.errors import FileError, SchemaError
 from somdst.memory.json_schema import MAX_SLOTS, MAX_VALUES
 from somdst.memory.schema import MAX_FILE, SlotType
 from somdst.service.views import SchemaView
@@ -267,6 +267,8 @@ LONG = {"enum": [f"v{i}" for i in range(5000)]}
         (["a"], "A JSON Schema is a mapping, not list"),
         (flat(**{f"d{i}": MANY for i in range(MAX_SLOTS // 100 + 1)}), "more than 1,000 properties"),
         (flat(**{f"d{i}": LONG for i in range(MAX_VALUES // 5000 + 1)}), "more than 20,000 values together"),
+        (flat(x={"type": "string", "enum": [["a"]]}), "neither text nor numbers"),
+        (flat(x={"anyOf": [LONG] * 5}), "`x` has more than 20,000 values"),
         (nested(100_000), "nested too deeply"),
         (doubling(40), "too many alternatives"),
         (int, "Expected a pydantic model class"),
@@ -280,6 +282,44 @@ def test_one_clear_sentence(data: Any, says: str) -> None:
         else:
             Schema.from_json_schema(data)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300 and str(caught.value).endswith((".", ")"))
+
+
+KEYS = (
+    "properties", "$ref", "$defs", "anyOf", "oneOf", "allOf", "type", "enum", "const", "title", "description", "format",
+    "required", "nullable", "x-different", "x-redact", "x-type", "x-text-rules", "name", "function", "parameters",
+    "a", "-",
+)  # fmt: skip
+LEAVES = (
+    "string",
+    "object",
+    "array",
+    "null",
+    "boolean",
+    "integer",
+    "date",
+    "#",
+    "#/$defs/a",
+    "#/properties/a",
+    "a",
+    "",
+)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(LEAVES),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@given(data=anything, properties=st.dictionaries(st.sampled_from(("a", "b", "-")), anything, max_size=3))
+def test_anything_is_a_schema_or_one_sentence(data: Any, properties: dict[str, Any]) -> None:
+    rest = data if isinstance(data, dict) else {}
+    for found in (data, {**rest, "title": "X", "properties": properties}):
+        try:
+            schema = Schema.from_json_schema(found)
+        except SchemaError as error:
+            assert "\n" not in str(error)
+        else:
+            assert Schema.from_json_schema(schema.to_json_schema()) == schema
 
 
 def test_a_recursive_model_without_its_recursion() -> None:
@@ -297,6 +337,17 @@ def test_a_file_that_is_too_large_is_not_parsed(tmp_path: Path) -> None:
     path = tmp_path / "big.json"
     path.write_text(json.dumps(flat(x={"description": "x" * 5_000_000})))
     with pytest.raises(SchemaError, match=rf"5,000,\d+ bytes; at most {MAX_FILE:,} are read"):
+        Schema.load(path)
+
+
+def test_what_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="Cannot write"):
+        Schema.multiwoz().save(tmp_path / "missing" / "x.yaml")
+    with pytest.raises(SchemaError, match="half a surrogate pair"):
+        Schema([Slot.of("a", "\ud800")]).save(tmp_path / "x.json")
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps(flat(x={"enum": [1]})).replace("[1]", f"[{'1' * 5000}]"))
+    with pytest.raises(SchemaError, match="not valid YAML or JSON"):
         Schema.load(path)
 
 

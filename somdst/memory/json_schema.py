@@ -168,13 +168,13 @@ class _Reader:
     def _object(self, shape: _Shape, domain: str, path: tuple[str, ...]) -> None:
         node = shape.leaves[0]
         slots: dict[str, str] = {}
-        left_out: set[object] = set()
+        left_out: set[str] = set()
         groups: list[Sequence[object]] = list(_list(node.get("x-different")))
         for name, child in node["properties"].items():
             place = (*path, str(name))
             if (dotted := ".".join(place)) in self.skip:
                 self.skip.remove(dotted)
-                left_out.add(name)
+                left_out.add(str(name))
                 continue
             try:
                 inner = self._shape(child, shape.seen)
@@ -192,8 +192,8 @@ class _Reader:
             slots[str(name)] = str(slot)
             if others := inner.node.get("x-different"):
                 groups.append([name, *_list(others)])
-        for group in map(_list, groups):
-            kept = [slots.get(str(name), str(name)) for name in group if name not in left_out]
+        for group in ([str(name) for name in _list(group)] for group in groups):
+            kept = [slots.get(name, name) for name in group if name not in left_out]
             if len(kept) > 1 or len(kept) == len(group):
                 self.found.different.append(kept)
 
@@ -268,7 +268,7 @@ class _Reader:
         if not isinstance(node, Mapping):
             raise _Unfit(f"is {node!r:.40}, which is no JSON Schema")
         while "$ref" in node:
-            reference = node["$ref"]
+            reference = str(node["$ref"])
             if reference in seen:
                 raise _Unfit(f"contains itself ({reference})")
             seen |= {reference}
@@ -276,15 +276,15 @@ class _Reader:
         for part in _list(node.get("allOf")):
             more, there = self._resolved(part, seen)
             seen |= there
-            node = {**more, **node}
-            for key in ("properties", "required"):
-                if key in more and more[key] is not node[key]:
-                    node[key] = {**more[key], **node[key]} if key == "properties" else [*more[key], *node[key]]
+            both: dict[str, Any] = {"required": [*_list(more.get("required")), *_list(node.get("required"))]}
+            if isinstance(more.get("properties"), Mapping) and isinstance(node.get("properties", {}), Mapping):
+                both["properties"] = {**more["properties"], **node.get("properties", {})}
+            node = {**more, **node, **both}
         return node, seen
 
-    def _target(self, reference: object) -> Mapping[str, Any]:
+    def _target(self, reference: str) -> Mapping[str, Any]:
         target: Any = self.root
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        if not reference.startswith("#"):
             raise _Unfit(f"refers to {reference!r:.80}, which is outside the document")
         for part in reference.removeprefix("#").split("/")[1:]:
             target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
@@ -314,6 +314,8 @@ def _kind(leaves: Sequence[Mapping[str, Any]]) -> tuple[SlotType, dict[str, Any]
     lists = [
         _list(leaf.get("enum")) if "enum" in leaf else [leaf["const"]] if "const" in leaf else None for leaf in leaves
     ]
+    if sum(len(values or ()) for values in lists) > MAX_VALUES:
+        raise _Unfit(f"has more than {MAX_VALUES:,} values")
     types = {_type(leaf, values) for leaf, values in zip(leaves, lists, strict=True)}
     rest = types - {"text"}
     if rest == {"integer", "number"}:
@@ -332,10 +334,10 @@ def _type(leaf: Mapping[str, Any], values: Sequence[Any] | None) -> SlotType:
     name = leaf.get("type")
     if values is not None and not values:
         raise _Unfit("has an empty `enum`")
+    kinds = {type(value) for value in values or ()} - {type(None)}
+    if not kinds <= {str, bool, int, float}:
+        raise _Unfit("has values that are neither text nor numbers nor booleans")
     if values and name is None:
-        kinds = {type(value) for value in values} - {type(None)}
-        if not kinds <= {str, bool, int, float}:
-            raise _Unfit("has values that are neither text nor numbers nor booleans")
         name = "boolean" if kinds == {bool} else "integer" if kinds == {int} else "string"
         name = "number" if kinds in ({float}, {int, float}) else name
     if name == "array":

@@ -34,6 +34,7 @@ from typing import Any, Final, Literal, cast, get_args
 import yaml
 
 from somdst.errors import SchemaError, did_you_mean
+from somdst.files import write_text
 
 TextRules = Literal["lowercase", "multiwoz", "everyday"]
 """How text is made uniform before a model reads it; `model/text.py` has the rules."""
@@ -196,7 +197,11 @@ class Schema(Mapping[str, Slot]):
             raise SchemaError(f"Cannot read the schema {path}: {error.strerror or error}.") from error
         except UnicodeDecodeError as error:
             raise SchemaError(f"The schema {path} is not UTF-8 text: save it as UTF-8.") from error
-        except (yaml.YAMLError, json.JSONDecodeError, RecursionError) as error:
+        except (
+            yaml.YAMLError,
+            ValueError,
+            RecursionError,
+        ) as error:  # Python's json has no error of its own for 10^5000
             problem = " ".join(str(error).split())
             raise SchemaError(f"The schema {path} is not valid YAML or JSON: {problem}.") from error
         try:
@@ -215,7 +220,10 @@ class Schema(Mapping[str, Slot]):
             text = yaml.safe_dump(data, sort_keys=False, allow_unicode=not odd, width=120)
         else:
             text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-        path.write_text(text, encoding="utf-8")
+        try:
+            write_text(path, text)
+        except UnicodeEncodeError as error:
+            raise SchemaError("The schema has half a surrogate pair, which is no Unicode text: remove it.") from error
 
     @classmethod
     def from_pydantic(cls, model: Any, *, domain: str | None = None, skip: Iterable[str] = ()) -> Schema:

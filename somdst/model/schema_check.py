@@ -45,7 +45,7 @@ def check_schema(schema: Schema) -> tuple[Remark, ...]:
     """Everything that makes a schema hard to track, by kind and then by slot."""
     found = [*_described(schema), *_slots_alike(schema), *_values_alike(schema)]
     if len(schema) > TRAINED_SLOTS:
-        sentence = f"The schema has {len(schema)} slots; turns get shorter and slower to read above {TRAINED_SLOTS}."
+        sentence = f"The schema has {len(schema)} slots; above {TRAINED_SLOTS} a turn takes longer and has less room."
         found.append(Remark("many slots", (), sentence))
     return tuple(found)
 
