@@ -16,8 +16,8 @@ test: $(VENV)/everything
 	scripts/check $(BIN)
 
 format: $(VENV)/everything
-	$(BIN)/ruff format somdst benchmarks tests scripts
-	$(BIN)/ruff check --fix somdst benchmarks tests scripts
+	$(BIN)/ruff format somdst benchmarks examples tests scripts
+	$(BIN)/ruff check --fix somdst benchmarks examples tests scripts
 
 $(VENV)/runtime: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

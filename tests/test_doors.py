@@ -159,7 +159,9 @@ def test_a_whole_dialogue_at_the_service(client: Client, dialogues: list[Dialogu
 def test_the_schema_of_the_service(client: Client, tracker: Tracker) -> None:
     assert client.schema() == tracker.schema
     assert client.schema().different == tracker.schema.different != ()
-    odd = Schema([Slot.of("a", "b-c", description="d", values=["e"]), Slot.of("a", "f")], different=[["a-f", "a-b-c"]])
+    odd = Schema(
+        [Slot.of("a", "b-c", description="d", values=["e"]), Slot.of("a", "f", ask="f?")], different=[["a-f", "a-b-c"]]
+    )
     assert SchemaView.from_json(SchemaView.of(odd).to_json()).schema() == odd
 
 

@@ -1,8 +1,9 @@
-"""The pages on integrations run as written; an extra that is missing is named in one sentence."""
+"""The pages on integrations and the examples run as written; an extra that is missing is named in one sentence."""
 
 from __future__ import annotations
 
 import doctest
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,33 @@ def test_the_examples_of_a_page_run(page: str, monkeypatch: pytest.MonkeyPatch) 
     test = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, page, page, 0)
     assert len(test.examples) >= 5
     assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+
+
+def example(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines that an example prints, run as a program."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_example_in_langgraph(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = example("langgraph_hotel.py", monkeypatch, capsys)
+    said = [line.removeprefix("assistant ") for line in lines if line.startswith("assistant ")]
+    assert said[0] == "What is the part of town of the hotel: north, south, east, west or centre?"
+    assert said[1].startswith("Booked: Hotel(area='north', pricerange='cheap'")
+    assert lines[-1] == "memory    {'hotel-area': 'north', 'hotel-parking': 'yes', 'hotel-pricerange': 'cheap'}"
+
+
+def test_the_example_in_mcp(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = example("mcp_client.py", monkeypatch, capsys)
+    assert lines[0] == "state   {'hotel-area': 'north', 'hotel-pricerange': 'cheap'}"
+    assert lines[-1] == "explain [('turn', 'north'), ('correction', 'south'), ('undo', 'north')]"
+
+
+def test_the_example_in_pipecat(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = example("pipecat_call.py", monkeypatch, capsys)
+    assert lines[-1] == "booking {'area': 'north', 'pricerange': 'cheap', 'parking': True}"
 
 
 @pytest.mark.parametrize(("name", "package"), [("langgraph", "langgraph"), ("mcp", "mcp"), ("pipecat", "pipecat")])

@@ -177,6 +177,7 @@ def slots(draw: st.DrawFn) -> Slot:
     return Slot.of(
         draw(name), draw(name), description=draw(text), values=draw(values), type=type_,
         required=draw(st.booleans()), redact=draw(st.booleans()),
+        ask=draw(text), confirm=draw(st.sampled_from(["", "{value}?"])),
     )  # fmt: skip
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import BaseModel, Field
 from scripted import RulePredictor
 
 from somdst import Schema, Slot, Tracker
-from somdst.errors import InputError
+from somdst.errors import InputError, SchemaError
 from somdst.memory.operations import Operation
 from somdst.memory.state import DONTCARE
 from somdst.tracking.questions import Question, ask, confirm
@@ -113,3 +114,44 @@ def test_a_question_goes_to_json_and_back() -> None:
     first = conversation.what_to_ask()[0]
     assert first.value is DONTCARE
     assert first.to_json()["value"] == "dontcare" and Question.from_json(first.to_json()) == first
+
+
+def test_a_schema_may_have_words_of_its_own() -> None:
+    schema = Schema.from_json(
+        {
+            "domains": {
+                "stay": {
+                    "nights": {"ask": "How long will you stay?", "confirm": "{value} nights, is that right?"},
+                    "day": {"description": "first day of the stay"},
+                }
+            }
+        }
+    )
+    conversation = careful(schema).start()
+    assert [item.question for item in conversation.what_to_ask()] == [
+        "What is the first day of the stay?",
+        "How long will you stay?",
+    ]
+    held = conversation.update(user="maybe stay nights {value}").pending[0]  # what users say is never a template
+    assert held.question == "{value} nights, is that right?"
+    conversation.update(user="maybe stay nights 3")
+    assert conversation.what_to_ask("stay-nights")[0].question == "3 nights, is that right?"
+    assert conversation.update(user="maybe any stay nights").pending[0].question == "Is any stay nights fine?"
+    assert Schema.from_json(schema.to_json()) == schema == Schema.from_json_schema(schema.to_json_schema())
+    with pytest.raises(SchemaError, match="`confirm` without"):
+        Slot.of("stay", "nights", confirm="Is that right?")
+
+
+def test_only_what_is_required_is_asked_for() -> None:
+    class Stay(BaseModel):
+        area: str = Field(description="part of town", json_schema_extra={"x-ask": "Where in town?"})
+        nights: int = Field(description="number of nights")
+        parking: bool = Field(False, description="whether the hotel has parking")
+
+    conversation = careful(Schema.from_pydantic(Stay)).start()
+    assert [item.question for item in conversation.what_to_ask()] == ["Where in town?", "How many nights?"]
+    conversation.update(user="stay area north, maybe stay parking yes")
+    assert [item.slot for item in conversation.what_to_ask()] == ["stay-parking", "stay-nights"]
+    conversation.update(user="stay nights 3, stay parking no")
+    assert conversation.what_to_ask() == ()
+    assert [item.slot for item in conversation.undo() and conversation.what_to_ask()] == ["stay-parking", "stay-nights"]

@@ -116,7 +116,7 @@ class TrackerNode:
         return self._update(edits.reject(snapshot, slots or tuple(snapshot.pending)))
 
     def what_to_ask(self, state: Any, *slots: str) -> tuple[Question, ...]:
-        """Questions: writes to confirm, then empty slots, these ones or those of the domains talked about."""
+        """What to ask next: writes to confirm, then empty slots: these, or the required ones (`questions.py`)."""
         return self.tracker.what_to_ask(self.snapshot(state), slots)
 
     def snapshot(self, state: Any) -> Snapshot:

@@ -4,7 +4,8 @@
 `{"hotel": {"area": ...}}` is the slot "hotel-area". One level of nesting is read. Properties that cannot be one text,
 such as lists, are named as problems, and the caller decides whether to stop or to go on without them.
 
-Kept: names, descriptions, `enum` and `const`, types, formats of dates and times, `required`, `x-different`, `x-redact`.
+Kept: names, descriptions, `enum` and `const`, types, formats of dates and times, `required`, `x-different`, `x-redact`,
+`x-ask`, `x-confirm`.
 Not kept: limits such as `minimum` or `pattern`, which your own model checks (`filling.py`), and defaults: a slot that
 nobody spoke of stays unset. Nothing is fetched: a `$ref` points into the same document.
 """
@@ -27,6 +28,8 @@ MAX_VALUES: Final = 20_000
 MAX_STEPS: Final = 100_000
 """Most parts of a document that are visited; without it, alternatives of alternatives would never end."""
 _FORMATS: Final[dict[str, SlotType]] = {"date": "date", "time": "time", "date-time": "datetime"}
+_OURS: Final = ("redact", "ask", "confirm")
+"""What JSON Schema has no word for: `x-redact` and so on."""
 _PARAMETERS: Final = ("parameters", "input_schema", "inputSchema", "schema")
 """Where tool definitions have their JSON Schema: OpenAI, Anthropic, MCP, OpenAI's structured output."""
 
@@ -101,7 +104,7 @@ def _written(slot: Slot) -> dict[str, Any]:
             numbers = [_number(text, whole=slot.type == "integer") for text in slot.values]
             # "four" is no number of JSON: then the list is one of texts.
             entry |= {"type": "string", "x-type": slot.type} if None in numbers else {"enum": numbers}
-    return entry | ({"x-redact": True} if slot.redact else {})
+    return entry | {f"x-{key}": value for key in _OURS if (value := getattr(slot, key))}
 
 
 def _number(text: str, *, whole: bool) -> int | float | None:
@@ -214,6 +217,8 @@ class _Reader:
             type=cast(SlotType, given),
             required=required and not shape.nullable,
             redact=read_flag(shape.node.get("x-redact"), f"`x-redact` of `{name}`"),
+            ask=str(shape.node.get("x-ask") or ""),
+            confirm=str(shape.node.get("x-confirm") or ""),
         )
         self._add(Property(path, slot, originals))
         return slot

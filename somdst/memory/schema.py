@@ -13,11 +13,11 @@ A schema is a small YAML or JSON file that a person writes by hand:
       - [train-departure, train-destination]
 
 A slot's entry is empty, a list of allowed values, or a mapping with `description`, `values`, `type` (what applications
-convert the text to), `required` and `redact`. Slots that never have the same value are listed together under
-`different`, which is optional. So is `text_rules`, which says how texts are made uniform before they are read:
-`lowercase` unless a corpus needs others. Slots are always in alphabetical order, as in the paper. A schema is known by
-its content (`Schema.id`). It does not say what a state is; see `state.py`. Pydantic models, JSON Schema and tool
-definitions are read in `json_schema.py`.
+convert the text to), `required`, `redact`, and questions in words of your own, `ask` and `confirm`. Slots that never
+have the same value are listed together under `different`, which is optional. So is `text_rules`, which says how texts
+are made uniform before they are read: `lowercase` unless a corpus needs others. Slots are always in alphabetical order,
+as in the paper. A schema is known by its content (`Schema.id`). It does not say what a state is; see `state.py`.
+Pydantic models, JSON Schema and tool definitions are read in `json_schema.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Slot(str):
     ('hotel-book day', 'hotel', 'book day')
     """
 
-    __slots__ = ("description", "domain", "name", "redact", "required", "type", "values")
+    __slots__ = ("ask", "confirm", "description", "domain", "name", "redact", "required", "type", "values")
 
     domain: str
     name: str
@@ -66,6 +66,10 @@ class Slot(str):
     """Whether an application cannot go on without it."""
     redact: bool
     """Whether its values are private."""
+    ask: str
+    """What to ask while it is empty; empty text: `tracking/questions.py` makes a question of the description."""
+    confirm: str
+    """What to ask about a write that was held back, with `{value}` for the value; likewise."""
 
     @classmethod
     def of(
@@ -78,6 +82,8 @@ class Slot(str):
         type: SlotType = "text",
         required: bool = False,
         redact: bool = False,
+        ask: str = "",
+        confirm: str = "",
     ) -> Slot:
         for part, what in ((domain, "domain"), (name, "slot name")):
             if not part or part != part.strip():
@@ -88,6 +94,9 @@ class Slot(str):
         slot.domain, slot.name, slot.description = domain, name, description
         slot.values = tuple(values) if values is not None else None
         slot.type, slot.required, slot.redact = type, required, redact
+        slot.ask, slot.confirm = " ".join(ask.split()), " ".join(confirm.split())
+        if slot.confirm and "{value}" not in slot.confirm:
+            raise SchemaError(f'The slot "{slot}" has a `confirm` without {{value}}: write one such as "{{value}}?".')
         if type == "boolean":
             if slot.values is not None and set(slot.values) != set(BOOLEAN):
                 raise SchemaError(f'The slot "{slot}" is a boolean: leave out `values`, which are always yes and no.')
@@ -101,7 +110,7 @@ class Slot(str):
             entry["values"] = list(self.values)
         if self.type != "text":
             entry["type"] = self.type
-        return entry | {flag: True for flag in ("required", "redact") if getattr(self, flag)}
+        return entry | {key: value for key in ("required", "redact", "ask", "confirm") if (value := getattr(self, key))}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore_slot, (self.domain, self.name, self.to_json())
@@ -335,10 +344,12 @@ def _read_slot(domain: str, name: str, entry: object) -> Slot:
         type=cast(SlotType, type_),
         required=read_flag(entry.get("required"), f"{where}: `required`"),
         redact=read_flag(entry.get("redact"), f"{where}: `redact`"),
+        ask=str(entry.get("ask") or ""),
+        confirm=str(entry.get("confirm") or ""),
     )
 
 
-_ENTRY = ("values", "type", "required", "redact")
+_ENTRY = ("values", "type", "required", "redact", "ask", "confirm")
 """What an entry may have besides `description`."""
 
 

@@ -272,6 +272,10 @@ class SlotView(JsonRecord):
     """Whether an application cannot go on without it."""
     redact: bool = False
     """Whether its values are private."""
+    ask: str = ""
+    """What to ask while it is empty, in words of the schema's own."""
+    confirm: str = ""
+    """What to ask about a write that was held back, with `{value}` for the value."""
 
     @classmethod
     def of(cls, slot: Slot) -> SlotView:

@@ -107,7 +107,7 @@ class Conversation:
         return replay(self._entries[:version])
 
     def what_to_ask(self, *slots: str) -> tuple[Question, ...]:
-        """Questions: writes to confirm, then empty slots, these ones or those of the domains talked about."""
+        """What to ask next: writes to confirm, then empty slots: these, or the required ones (`questions.py`)."""
         return self.tracker.what_to_ask(self.snapshot, slots)
 
     def history(self, slot: str) -> tuple[SlotEvent, ...]:

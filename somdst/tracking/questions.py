@@ -1,7 +1,8 @@
 """What to ask the user next: `what_to_ask` lists writes to confirm, then slots that are still empty, as questions.
 
-The words come from descriptions: "number of nights" becomes "How many nights?". Where a slot has none, or one that is
-not a short phrase, they come from its name. Does not decide which writes are held back; see `step.py`.
+A schema may have its own words for a slot, `ask` and `confirm`. Else they come from the description: "number of nights"
+becomes "How many nights?"; where that is missing or no short phrase, from the slot's name. Does not decide which writes
+are held back; see `step.py`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Question(JsonRecord):
 def what_to_ask(snapshot: Snapshot, schema: Schema, slots: Sequence[str] | None = None) -> tuple[Question, ...]:
     """Writes to confirm, oldest first, then empty slots in the schema's order.
 
-    The empty slots are those of the domains that the conversation is about, or those of `slots`, in the order given.
+    The empty slots are the required ones of the domains that the conversation is about; all of them, if the schema
+    requires none. Or they are those of `slots`, in the order given.
     """
     wanted = [schema[slot] for slot in slots] if slots is not None else _in_play(snapshot, schema)
     held = sorted(snapshot.pending.values(), key=lambda item: (item.turn, item.slot))
@@ -59,10 +61,11 @@ def _values(slot: str, schema: Schema) -> tuple[str, ...] | None:
 
 
 def _in_play(snapshot: Snapshot, schema: Schema) -> list[Slot]:
-    """The slots of the domains in play: those with a value or a write to confirm. One domain alone always is."""
+    """The slots to ask for. A domain is in play if it has a value or a write to confirm; one domain alone always is."""
     known = (schema[slot].domain for slot in (*snapshot.state, *snapshot.pending) if slot in schema)
     domains = set(known) if len(schema.domains) > 1 else set(schema.domains)
-    return [slot for slot in schema.slots if slot.domain in domains]
+    required = [slot for slot in schema.slots if slot.required] or schema.slots
+    return [slot for slot in required if slot.domain in domains]
 
 
 # Words
@@ -80,6 +83,8 @@ def ask(slot: Slot) -> str:
     >>> ask(Slot.of("hotel", "parking", description="Whether the hotel has parking.", values=["yes", "no"]))
     'Does it matter whether the hotel has parking?'
     """
+    if slot.ask:
+        return slot.ask
     phrase = _phrase(slot)
     if phrase.startswith(("whether ", "if ")):
         return f"Does it matter {phrase}?"
@@ -107,6 +112,8 @@ def confirm(change: Change, slot: Slot) -> str:
         return f"Should I forget {'any' if change.before is DONTCARE else change.before} for the {words}?"
     if change.after is DONTCARE:
         return f"Is any {words} fine?"
+    if slot.confirm:
+        return slot.confirm.replace("{value}", change.after)
     return f"Did you mean {change.after} for the {words}?"
 
 

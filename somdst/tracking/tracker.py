@@ -137,7 +137,7 @@ class Tracker:
         return edits.pin(snapshot, [self.slot(slot) for slot in slots], source=source, time=time)
 
     def what_to_ask(self, snapshot: Snapshot, slots: Sequence[str] = ()) -> tuple[Question, ...]:
-        """Questions: writes to confirm, then empty slots, these ones or those of the domains talked about."""
+        """What to ask next: writes to confirm, then empty slots: these, or the required ones (`questions.py`)."""
         return what_to_ask(snapshot, self.schema, [self.slot(slot) for slot in slots] or None)
 
     def slot(self, name: str) -> str:
