@@ -29,6 +29,7 @@ from somdst.cli import (
     schema_files,
     serve,
     store,
+    systems,
     track,
     train,
 )
@@ -63,6 +64,8 @@ app.command()(bench.bench)
 app.command()(train.train)
 app.command()(ablate.ablate)
 app.command("leave-out")(leave_out.leave_out)
+app.command()(systems.systems)
+app.command()(systems.compare_systems)
 app.command()(export.export)
 app.command()(measure.evaluate)
 app.command()(measure.analyze)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from somdst.cli import learning, options
+
+if TYPE_CHECKING:
+    from somdst.learn.task import Task
 
 
 def train(
@@ -16,6 +19,14 @@ def train(
     dev: learning.DevOption = None,
     schema: learning.SchemaOption = None,
     start_from: learning.FromOption = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system",
+            help="Train another system of the paper's tables; `somdst systems` lists them.",
+            show_default=False,
+        ),
+    ] = None,
     preset: learning.PresetOption = "cpu",
     config: learning.ConfigOption = None,
     assignments: learning.SetOption = None,
@@ -38,7 +49,15 @@ def train(
     """
     learning.require_torch()
     settings = learning.chosen_settings(
-        preset, config, assignments, epochs=epochs, seed=seed, encoder=encoder, dev_limit=dev_limit, mix=mix
+        preset,
+        config,
+        assignments,
+        epochs=epochs,
+        seed=seed,
+        encoder=encoder,
+        dev_limit=dev_limit,
+        mix=mix,
+        system=system,
     )
     from somdst.learn.encoders import check_encoder
     from somdst.learn.task import read_task
@@ -48,6 +67,7 @@ def train(
         check_encoder(settings.encoder)
     task = read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
     learning.describe(task, settings)
+    _say_what_is_missing(settings.system, task, settings.dev_limit)
     with learning.ProgressBars() as bars:
         result = run(task, out, start_from=start_from, settings=settings, minutes=minutes, progress=bars)
     if not result.finished:
@@ -60,3 +80,14 @@ def train(
         learning.say(f"{result.hint} On the command line: --epochs, or --from default.")
     if learning.is_first_process():
         typer.echo(str(out))
+
+
+def _say_what_is_missing(system: str, task: Task, dev_limit: int) -> None:
+    """A system that chooses from an ontology can never say a value that training does not have."""
+    from somdst.baselines.catalogue import find
+    from somdst.baselines.ontology import Ontology
+
+    if find(system).ontology and task.dev:
+        missing = Ontology.collect(task.dialogues, task.schema).missing(task.dev[: dev_limit or None])
+        if missing.turns:
+            learning.say(f"of dev, {missing}")

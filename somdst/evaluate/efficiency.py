@@ -114,7 +114,7 @@ def measure_efficiency(
             Regime(
                 name=name,
                 turns=len(timed[name]),
-                generated=Spread.of([_generated(name, turn, slots) for turn in done]),
+                generated=Spread.of([values_generated(name, turn, slots) for turn in done]),
                 milliseconds=Milliseconds(min(timed[name]), fmean(timed[name]), max(timed[name])),
             )
             for name in REGIMES
@@ -171,7 +171,8 @@ def _operations(regime: str, turn: TurnRun, schema: Schema) -> Mapping[str, Oper
     return dict.fromkeys(turn.predicted if regime == "every-non-null" else schema, Operation.UPDATE)
 
 
-def _generated(regime: str, turn: TurnRun, schema: Schema) -> int:
+def values_generated(regime: str, turn: TurnRun, schema: Schema) -> int:
+    """How many values a turn costs in a regime."""
     asked = _operations(regime, turn, schema)
     asked = turn.prediction.operations if asked is None else asked
     return sum(operation is Operation.UPDATE for operation in asked.values())

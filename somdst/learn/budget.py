@@ -9,6 +9,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
@@ -16,7 +17,6 @@ from accelerate.utils import broadcast_object_list
 from somdst.errors import InputError
 from somdst.files import write_text
 from somdst.learn.batches import ExampleSource
-from somdst.learn.model import SomDst
 from somdst.learn.progress import Listener, Progress, TrainingRecord
 from somdst.learn.settings import Settings
 from somdst.learn.task import Task
@@ -33,7 +33,7 @@ def within_minutes(
     settings: Settings,
     task: Task,
     out: Path,
-    first_model: Callable[[], tuple[SomDst, Encoder]],
+    first_model: Callable[[], tuple[Any, Encoder]],
     progress: Listener,
     *,
     source: ExampleSource | None = None,
@@ -55,7 +55,7 @@ def _epochs_in(
     minutes: float,
     settings: Settings,
     task: Task,
-    first_model: Callable[[], tuple[SomDst, Encoder]],
+    first_model: Callable[[], tuple[Any, Encoder]],
     progress: Listener,
     source: ExampleSource | None,
 ) -> float:

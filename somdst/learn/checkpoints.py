@@ -25,6 +25,7 @@ from somdst.learn.model import SomDst
 from somdst.learn.quantisation import quantise_rows, with_embeddings, without_embeddings
 from somdst.learn.settings import Settings
 from somdst.learn.torch_predictor import model_options
+from somdst.model.config import SOM_DST
 from somdst.model.encoding import Encoder
 from somdst.model.folder import EMBEDDINGS, ModelFolder
 from somdst.model.values import FILE as LEXICON
@@ -52,14 +53,15 @@ def fingerprint(parts: Iterable[bytes]) -> str:
 
 def save_model(
     path: Path,
-    model: SomDst,
+    model: Any,
     encoder: Encoder,
     *,
     lexicon: Lexicon | None = None,
     metrics: Mapping[str, Any] | None = None,
     dtype: torch.dtype | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a model's folder. Graphs of other weights are removed from it."""
+    """Write a model's folder, with `more` files if a system has them. Graphs of other weights are removed from it."""
     path.mkdir(parents=True, exist_ok=True)
     weights = {
         name: tensor.detach().to(dtype or tensor.dtype).contiguous() for name, tensor in model.state_dict().items()
@@ -68,10 +70,10 @@ def save_model(
         stream.write(to_safetensors(weights))
     for graph in path.glob("*.onnx"):  # after the weights: if the disk is full, both stay as they were
         graph.unlink()
-    shape = model.operation_predictor.encoder.config.to_diff_dict()
+    shape = model.text_encoder.encoder.config.to_diff_dict()
     files = {
         "config.json": encoder.config.model_dump_json(indent=2),
-        ENCODER: json.dumps({"model_type": model.operation_predictor.encoder.config.model_type, **shape}, indent=2),
+        ENCODER: json.dumps({"model_type": model.text_encoder.encoder.config.model_type, **shape}, indent=2),
         "schema.json": json.dumps(encoder.schema.to_json(), indent=2, ensure_ascii=False),
         "tokenizer.json": encoder.tokenizer.to_str(),
     }
@@ -79,7 +81,7 @@ def save_model(
         files[LEXICON] = json.dumps(lexicon.to_json(), ensure_ascii=False)
     if metrics is not None:
         files["metrics.json"] = json.dumps(metrics, indent=2)
-    for name, text in files.items():
+    for name, text in (files | dict(more or {})).items():
         write_text(path / name, text + "\n")
 
 
@@ -106,6 +108,10 @@ def empty_model(
     folder: ModelFolder, encoder: Encoder, *, dropout: float = 0.0, attention_dropout: float = 0.0
 ) -> SomDst:
     """The model of a folder, without its weights."""
+    if folder.config.system != SOM_DST:
+        raise ModelError(
+            f"{folder.path} is a {folder.config.system}: it can be evaluated, but not exported or trained further."
+        )
     file = folder.file(ENCODER)
     dropouts = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": attention_dropout}
     try:
@@ -134,7 +140,7 @@ def upgraded(weights: dict[str, Tensor], model: SomDst) -> tuple[dict[str, Tenso
     return {name: tensor for name, tensor in weights.items() if ".W_dom." not in name}, False
 
 
-def fill(model: SomDst, weights: Mapping[str, Tensor], folder: ModelFolder, *, strict: bool = True) -> None:
+def fill(model: torch.nn.Module, weights: Mapping[str, Tensor], folder: ModelFolder, *, strict: bool = True) -> None:
     """Put a folder's weights into a model. If not strict, weights that the folder lacks stay as they are."""
     try:
         model.load_state_dict(dict(weights), strict=strict)

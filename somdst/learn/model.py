@@ -3,6 +3,7 @@
 B batch, T tokens, J slots, U slots to update in the batch, K value tokens, D width, V vocabulary, O operations,
 N texts of slots and listed values.
 
+    TextEncoder               token ids -> vectors
     SchemaReader              texts of slots and listed values -> their vectors
     StateOperationPredictor   X_t -> H_t, h^X, P_opr, P_dom
     SlotValueGenerator        (h^X, h^[SLOT]j, H_t) -> P_val, for all slots to update of a batch at once
@@ -76,35 +77,18 @@ class SchemaReader(nn.Module):
         return spelled.to(pooled.dtype) + self.W_slot(pooled), self.W_value(pooled)
 
 
-class StateOperationPredictor(nn.Module):
-    """Section 3.1: encode the turn with the memory, choose one operation per slot."""
+class TextEncoder(nn.Module):
+    """A pretrained encoder: token ids to vectors. All systems share it."""
 
     encoder: Any
 
-    def __init__(self, encoder: Any, options: ModelOptions) -> None:
+    def __init__(self, encoder: Any) -> None:
         super().__init__()
         self.encoder = encoder  # of transformers, which has no types
         for module in encoder.modules():
             if type(module) is nn.LayerNorm:
                 module.__class__ = Normalisation
-        width: int = encoder.config.hidden_size
-        self.fixed_schema = options.fixed_schema
         self.has_segments = getattr(encoder.config, "type_vocab_size", 0) > 1
-        self.W_pool = nn.Linear(width, width)
-        self.W_opr = nn.Linear(width, options.operations)
-        self.W_dom = nn.Linear(width, options.domains if options.fixed_schema else width)
-        self.dropout = nn.Dropout(options.dropout)
-        layers = [self.W_pool, self.W_opr, self.W_dom]
-        if not options.fixed_schema:
-            self.reader = SchemaReader(width)
-            self.W_query, self.W_attend = nn.Linear(width, width), nn.Linear(width, width)
-            self.W_mention = nn.Linear(width, width, bias=False)
-            layers += [self.W_query, self.W_attend]
-            nn.init.eye_(self.W_mention.weight)
-            self.W_mention.weight.data /= width**0.5
-        for layer in layers:
-            nn.init.normal_(layer.weight, std=0.02)
-            nn.init.zeros_(layer.bias)
 
     @property
     def word_embeddings(self) -> nn.Embedding:
@@ -119,44 +103,11 @@ class StateOperationPredictor(nn.Module):
 
     def pool(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The mean of the last layer over each text: ids, mask [N, L] -> [N, D]"""
-        H = self._run(self.word_embeddings(ids), mask, torch.zeros_like(ids))  # [N, L, D]
+        H = self.run(self.word_embeddings(ids), mask, torch.zeros_like(ids))  # [N, L, D]
         weights = mask.unsqueeze(-1).to(H.dtype)
         return (H * weights).sum(1) / weights.sum(1)
 
-    def describe(self, texts: Texts) -> tuple[Tensor, Tensor]:
-        """Slot vectors and value vectors of texts, [N, D] each."""
-        return self.reader(self.pool(texts.ids, texts.mask), texts.names, self.word_embeddings)
-
-    def embed(self, batch: Batch, slot_vectors: Tensor | None) -> Tensor:
-        """Word embeddings, with each slot's vector added to its [SLOT]."""
-        embedded = self.word_embeddings(batch.ids)  # [B, T, D]
-        if slot_vectors is None:
-            return embedded
-        at = batch.slots.unsqueeze(-1).expand(-1, -1, embedded.shape[-1])  # [B, J, D]
-        return embedded.scatter_add(1, at, slot_vectors.to(embedded.dtype) * batch.slot_mask.unsqueeze(-1))
-
-    def forward(self, batch: Batch) -> Encoded:
-        slot_vectors, value_vectors = batch.slot_vectors, None
-        if batch.texts is not None and batch.slot_rows is not None:
-            described, value_vectors = self.describe(batch.texts)
-            slot_vectors = described[batch.slot_rows]  # [B, J, D]
-        H = self._run(self.embed(batch, slot_vectors), batch.mask, batch.segments)  # [B, T, D]
-        h_X = torch.tanh(self.W_pool(H[:, 0]))  # [B, D]
-        h_slots = H.gather(1, batch.slots.unsqueeze(-1).expand(-1, -1, H.shape[-1]))  # [B, J, D]
-        operations = self.W_opr(self.dropout(h_slots))
-        if self.fixed_schema:
-            return Encoded(H, h_X, h_slots, operations, self.W_dom(self.dropout(h_X)))
-        domain = torch.bmm(h_slots, self.W_dom(self.dropout(h_X)).unsqueeze(-1)).squeeze(-1)  # [B, J]
-        queries = self.W_query(h_slots) + self.W_mention(self.mentions(h_slots, H, batch.mask))
-        return Encoded(H, h_X, h_slots, operations, domain, queries, value_vectors)
-
-    def mentions(self, h_slots: Tensor, H: Tensor, mask: Tensor) -> Tensor:
-        """What the input says of each slot: the mean of H where the slot looks.  [B, J, D], [B, T, D] -> [B, J, D]"""
-        scores = torch.bmm(self.W_attend(h_slots), H.transpose(1, 2)).float() / H.shape[-1] ** 0.5  # [B, J, T]
-        weights = scores.masked_fill(~mask[:, None, :], float("-inf")).softmax(-1)
-        return torch.bmm(weights.to(H.dtype), H)
-
-    def _run(self, embedded: Tensor, mask: Tensor, segments: Tensor) -> Tensor:
+    def run(self, embedded: Tensor, mask: Tensor, segments: Tensor) -> Tensor:
         """The encoder's last layer, [B, T, D]. In training, rows of similar length run together: two fifths of a
         padded batch of many schemas are padding."""
         if not self.training:
@@ -189,6 +140,63 @@ class StateOperationPredictor(nn.Module):
         lower = torch.get_autocast_dtype(device)
         kept = ("embeddings.word", "embeddings.position", "embeddings.token_type")  # their gradients are sums, too
         return {n: p.to(lower) for n, p in self.encoder.named_parameters() if not n.startswith(kept)}
+
+
+class StateOperationPredictor(TextEncoder):
+    """Section 3.1: encode the turn with the memory, choose one operation per slot."""
+
+    def __init__(self, encoder: Any, options: ModelOptions) -> None:
+        super().__init__(encoder)
+        width: int = encoder.config.hidden_size
+        self.fixed_schema = options.fixed_schema
+        self.W_pool = nn.Linear(width, width)
+        self.W_opr = nn.Linear(width, options.operations)
+        self.W_dom = nn.Linear(width, options.domains if options.fixed_schema else width)
+        self.dropout = nn.Dropout(options.dropout)
+        layers = [self.W_pool, self.W_opr, self.W_dom]
+        if not options.fixed_schema:
+            self.reader = SchemaReader(width)
+            self.W_query, self.W_attend = nn.Linear(width, width), nn.Linear(width, width)
+            self.W_mention = nn.Linear(width, width, bias=False)
+            layers += [self.W_query, self.W_attend]
+            nn.init.eye_(self.W_mention.weight)
+            self.W_mention.weight.data /= width**0.5
+        for layer in layers:
+            nn.init.normal_(layer.weight, std=0.02)
+            nn.init.zeros_(layer.bias)
+
+    def describe(self, texts: Texts) -> tuple[Tensor, Tensor]:
+        """Slot vectors and value vectors of texts, [N, D] each."""
+        return self.reader(self.pool(texts.ids, texts.mask), texts.names, self.word_embeddings)
+
+    def embed(self, batch: Batch, slot_vectors: Tensor | None) -> Tensor:
+        """Word embeddings, with each slot's vector added to its [SLOT]."""
+        embedded = self.word_embeddings(batch.ids)  # [B, T, D]
+        if slot_vectors is None:
+            return embedded
+        at = batch.slots.unsqueeze(-1).expand(-1, -1, embedded.shape[-1])  # [B, J, D]
+        return embedded.scatter_add(1, at, slot_vectors.to(embedded.dtype) * batch.slot_mask.unsqueeze(-1))
+
+    def forward(self, batch: Batch) -> Encoded:
+        slot_vectors, value_vectors = batch.slot_vectors, None
+        if batch.texts is not None and batch.slot_rows is not None:
+            described, value_vectors = self.describe(batch.texts)
+            slot_vectors = described[batch.slot_rows]  # [B, J, D]
+        H = self.run(self.embed(batch, slot_vectors), batch.mask, batch.segments)  # [B, T, D]
+        h_X = torch.tanh(self.W_pool(H[:, 0]))  # [B, D]
+        h_slots = H.gather(1, batch.slots.unsqueeze(-1).expand(-1, -1, H.shape[-1]))  # [B, J, D]
+        operations = self.W_opr(self.dropout(h_slots))
+        if self.fixed_schema:
+            return Encoded(H, h_X, h_slots, operations, self.W_dom(self.dropout(h_X)))
+        domain = torch.bmm(h_slots, self.W_dom(self.dropout(h_X)).unsqueeze(-1)).squeeze(-1)  # [B, J]
+        queries = self.W_query(h_slots) + self.W_mention(self.mentions(h_slots, H, batch.mask))
+        return Encoded(H, h_X, h_slots, operations, domain, queries, value_vectors)
+
+    def mentions(self, h_slots: Tensor, H: Tensor, mask: Tensor) -> Tensor:
+        """What the input says of each slot: the mean of H where the slot looks.  [B, J, D], [B, T, D] -> [B, J, D]"""
+        scores = torch.bmm(self.W_attend(h_slots), H.transpose(1, 2)).float() / H.shape[-1] ** 0.5  # [B, J, T]
+        weights = scores.masked_fill(~mask[:, None, :], float("-inf")).softmax(-1)
+        return torch.bmm(weights.to(H.dtype), H)
 
 
 def similar_lengths(lengths: list[int], *, spread: float = 0.75, tokens: int = 768) -> list[tuple[list[int], int]]:
@@ -231,6 +239,10 @@ class SlotValueGenerator(nn.Module):
     def scale(self, which: int) -> Tensor | float:
         return 1.0 if self.scales is None else self.scales[which].exp()
 
+    def states(self, e: Tensor, g: Tensor) -> Tensor:
+        """g^k = GRU(g^{k-1}, e^k), for all inputs e [U, K, D] and the first g [U, D] -> [U, K, D]"""
+        return self.gru(e, g.unsqueeze(0).to(e.dtype).contiguous())[0]
+
     def attend(self, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, previous: Tensor) -> Tensor:
         """P_ctx = softmax(H g), over the positions of the whole input.
 
@@ -266,7 +278,7 @@ class SlotValueGenerator(nn.Module):
         Only the target's probability is needed for the loss, so P_ctx is never scattered onto the vocabulary.
         """
         e = self.dropout(e)
-        g, _ = self.gru(e, g_0.unsqueeze(0).contiguous())  # [U, K, D]
+        g = self.states(e, g_0)  # [U, K, D]
         # Flat: a product of [U, K, D] and [D, V] would copy E once a slot.
         logits = (g.flatten(0, 1) @ E.t()).float() * self.scale(1)  # [U * K, V]
         P_vcb = torch.exp(-F.cross_entropy(logits, targets.flatten(), reduction="none")).view_as(targets)
@@ -279,12 +291,12 @@ class SlotValueGenerator(nn.Module):
         self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, previous: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """One step for U slots after the tokens `previous` [U]: (P_val [U, V], P_ctx [U, T], the next g [U, D])."""
-        output, hidden = self.gru(e.unsqueeze(1), g.unsqueeze(0).contiguous())
+        output = self.states(e.unsqueeze(1), g)  # [U, 1, D]
         P_ctx = self.attend(output, H, ids, mask, previous.unsqueeze(1))
         alpha = self.gate(output, e.unsqueeze(1), P_ctx, H)  # [U, 1]
         P_vcb = ((output.squeeze(1) @ E.t()).float() * self.scale(1)).softmax(-1)
         P_val = (alpha * P_vcb).scatter_add(1, ids, (1 - alpha) * P_ctx.squeeze(1))
-        return P_val, P_ctx.squeeze(1), hidden.squeeze(0)
+        return P_val, P_ctx.squeeze(1), output.squeeze(1)
 
     def generate(
         self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, embeddings: nn.Embedding, *, steps: int
@@ -316,6 +328,14 @@ class SomDst(nn.Module):
         self.options = options
         self.operation_predictor = StateOperationPredictor(encoder, options)
         self.value_generator = SlotValueGenerator(encoder.config.hidden_size, options)
+
+    @property
+    def text_encoder(self) -> TextEncoder:
+        return self.operation_predictor
+
+    def in_decoder(self, name: str) -> bool:
+        """Whether a parameter has the decoder's learning rate."""
+        return name.startswith("value_generator.")
 
     def encode(self, batch: Batch) -> Encoded:
         return self.operation_predictor(batch)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from somdst.learn.model import SomDst
 from somdst.learn.settings import Settings
 
 WEIGHT_DECAY = 0.01
@@ -23,20 +23,20 @@ Average = dict[str, Tensor]
 """The running average of every trained parameter, by name."""
 
 
-def trained(model: SomDst) -> Iterator[tuple[str, Tensor]]:
+def trained(model: Any) -> Iterator[tuple[str, Tensor]]:
     """The parameters that change in training."""
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
-def make_optimizer(model: SomDst, settings: Settings) -> torch.optim.AdamW:
+def make_optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
     """AdamW with the paper's two learning rates; only the encoder's matrices decay."""
     if settings.freeze_embeddings:
-        model.operation_predictor.word_embeddings.weight.requires_grad_(False)
+        model.text_encoder.word_embeddings.weight.requires_grad_(False)
     matrices: list[Tensor] = []
     others: list[Tensor] = []
     decoder: list[Tensor] = []
     for name, parameter in trained(model):
-        if name.startswith("value_generator."):
+        if model.in_decoder(name):
             decoder.append(parameter)
         else:
             (matrices if parameter.dim() > 1 else others).append(parameter)
@@ -56,7 +56,7 @@ def schedule(progress: float, warmup: float) -> float:
 
 
 @torch.no_grad()
-def update_average(average: Average, model: SomDst, decay: float, step: int) -> None:
+def update_average(average: Average, model: Any, decay: float, step: int) -> None:
     # The decay starts small, so that the untrained weights soon have no part in the average.
     decay = min(decay, (1 + step) / (10 + step))
     names, current = zip(*trained(model), strict=True)
@@ -64,7 +64,7 @@ def update_average(average: Average, model: SomDst, decay: float, step: int) -> 
 
 
 @contextmanager
-def averaged(model: SomDst, average: Average | None) -> Iterator[None]:
+def averaged(model: Any, average: Average | None) -> Iterator[None]:
     """The model with its averaged weights, for as long as the context lasts."""
     if average is None:
         yield
@@ -78,6 +78,6 @@ def averaged(model: SomDst, average: Average | None) -> Iterator[None]:
 
 
 @torch.no_grad()
-def _assign(model: SomDst, weights: Average) -> None:
+def _assign(model: Any, weights: Average) -> None:
     for name, parameter in trained(model):
         parameter.copy_(weights[name])

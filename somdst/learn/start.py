@@ -28,6 +28,16 @@ def new_model(settings: Settings, schema: Schema, dialogues: Sequence[Dialogue] 
 
     The dialogues are only used by the encoder `tiny`, whose vocabulary is made of their words.
     """
+    network, encoder = new_encoder(settings, schema, dialogues)
+    model = SomDst(network, model_options(encoder, dropout=settings.dropout))
+    with torch.no_grad():
+        for token in (encoder.slot, encoder.null, encoder.eos):
+            model.operation_predictor.word_embeddings.weight[token].normal_(std=0.02)
+    return model, encoder
+
+
+def new_encoder(settings: Settings, schema: Schema, dialogues: Sequence[Dialogue] = ()) -> tuple[Any, Encoder]:
+    """A pretrained encoder and the encoder of text before it."""
     torch.manual_seed(settings.seed)
     dropout, attention_dropout = settings.dropout, settings.attention_dropout
     if settings.encoder == TINY:
@@ -39,11 +49,7 @@ def new_model(settings: Settings, schema: Schema, dialogues: Sequence[Dialogue] 
         network = load_encoder(settings.encoder, dropout=dropout, attention_dropout=attention_dropout)
     encoder = Encoder(tokenizer, schema, settings.model())
     _check_length(network, settings)
-    model = SomDst(network, model_options(encoder, dropout=settings.dropout))
-    with torch.no_grad():
-        for token in (encoder.slot, encoder.null, encoder.eos):
-            model.operation_predictor.word_embeddings.weight[token].normal_(std=0.02)
-    return model, encoder
+    return network, encoder
 
 
 def _texts(dialogues: Iterable[Dialogue], schema: Schema, settings: Settings) -> Iterator[str]:

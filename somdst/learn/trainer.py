@@ -31,15 +31,13 @@ from somdst.learn.checkpoints import (
     load_checkpoint,
     remove_drafts,
     save_checkpoint,
-    save_model,
 )
 from somdst.learn.journal import Journal
+from somdst.learn.kinds import Kind, kind_of
 from somdst.learn.machine import computes_in_bf16
-from somdst.learn.model import SomDst
 from somdst.learn.optimisation import CLIP, Average, averaged, make_optimizer, schedule, trained, update_average
 from somdst.learn.progress import Listener, Meter, Position, Progress, TrainingRecord, silent
 from somdst.learn.settings import Settings
-from somdst.learn.torch_predictor import TorchPredictor
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.state import State
 from somdst.model.encoding import Encoder
@@ -81,7 +79,8 @@ class _Run:
 class Trainer:
     """One run. `evaluate` gives the accuracy on dev in percent; `report` is called first and after every step."""
 
-    model: SomDst
+    model: Any
+    """Of the system that the settings name."""
     encoder: Encoder
     settings: Settings
     dialogues: Sequence[Dialogue]
@@ -100,6 +99,10 @@ class Trainer:
     _start: dict[str, str] = field(default_factory=dict)
 
     @cached_property
+    def kind(self) -> Kind:
+        return kind_of(self.settings.system)
+
+    @cached_property
     def lexicon(self) -> Lexicon:
         """The values in the dialogues that are learned from."""
         return Lexicon.collect(self.dialogues, self.encoder.schema, cutoff=self.settings.lexicon_cutoff)
@@ -115,11 +118,11 @@ class Trainer:
         """Train, or go on where the run in the folder was stopped."""
         accelerator = _accelerator(self.precision)
         if self.precision == "fp32":
-            self.model.operation_predictor.fuse_attention()
+            self.model.text_encoder.fuse_attention()
         source = self.source or Examples(self.dialogues, self.encoder.schema, self.own_states)
         if not source.turns:
             raise InputError("The corpus has no turn to learn from: give one with labelled turns.")
-        batches = Batches(source, self.encoder, self.settings)
+        batches = self.kind.batches(source, self.encoder, self.settings, self.model)
         optimizer = make_optimizer(self.model, self.settings)
         self._start = _start_of_run(source, self.encoder, self.model)
         model, optimizer = accelerator.prepare(self.model, optimizer)
@@ -242,7 +245,9 @@ class Trainer:
         with averaged(self.model, run.average):
             measured: list[float | None] = [None]
             if self.evaluate and run.is_first:
-                predictor = TorchPredictor(self.model, self.encoder, precision=self.precision, lexicon=self.lexicon)
+                predictor = self.kind.predictor(
+                    self.model, self.encoder, precision=self.precision, lexicon=self.lexicon
+                )
                 measured = [self.evaluate(predictor)]
             (accuracy,) = broadcast_object_list(measured)
             if accuracy is not None and accuracy <= position.best:
@@ -252,7 +257,7 @@ class Trainer:
             position.best_step, position.evaluations_without_improvement = position.step, 0
             if run.is_first:
                 metrics = {"step": position.step, "dev_joint_goal_accuracy": accuracy}
-                save_model(self.out, self.model, self.encoder, lexicon=self.lexicon, metrics=metrics)
+                self.kind.save(self.out, self.model, self.encoder, lexicon=self.lexicon, metrics=metrics)
         return accuracy
 
     def _checkpoint(self, run: _Run) -> None:
@@ -324,7 +329,7 @@ def _accelerator(precision: str) -> Accelerator:
     )
 
 
-def _start_of_run(source: ExampleSource, encoder: Encoder, model: SomDst) -> dict[str, str]:
+def _start_of_run(source: ExampleSource, encoder: Encoder, model: Any) -> dict[str, str]:
     """What a run starts from besides its settings. A resumed run must start from the same."""
     turns = (
         (

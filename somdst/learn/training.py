@@ -11,23 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from somdst.corpora.opening import normalisation_for
+from somdst.errors import InputError
 from somdst.evaluate.metrics import joint_goal_accuracy
 from somdst.evaluate.run import run
 from somdst.evaluate.saved import load
 from somdst.learn import machine
 from somdst.learn.budget import within_minutes
 from somdst.learn.encoders import check_encoder
+from somdst.learn.kinds import kind_of
 from somdst.learn.mixture import read_mixture
-from somdst.learn.model import SomDst
 from somdst.learn.progress import Listener, Phase, silent
 from somdst.learn.settings import Settings
-from somdst.learn.start import SHARED, from_model, new_model
+from somdst.learn.start import SHARED, from_model
 from somdst.learn.task import Source, Task, read_task
 from somdst.learn.trainer import OwnStates, Trainer
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
+from somdst.model.config import SOM_DST
 from somdst.model.encoding import Encoder
 from somdst.model.folder import ModelFolder
 from somdst.model.prediction import Predictor
@@ -80,7 +83,10 @@ def train(
     """
     machine.prepare()
     chosen, out = settings or Settings(), Path(out)
+    kind = kind_of(chosen.system)
     start = ModelFolder.open(start_from) if start_from else None
+    if start is not None and chosen.system != SOM_DST:
+        raise InputError(f"A {chosen.system} starts from a pretrained encoder: leave out the model to go on from.")
     if start is None:
         check_encoder(chosen.encoder)
     task = (
@@ -88,12 +94,12 @@ def train(
         if isinstance(corpus, Task)
         else read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
     )
-    fit = fitted(chosen, task.schema, start)
+    fit = kind.settings(fitted(chosen, task.schema, start))
 
-    def first_model() -> tuple[SomDst, Encoder]:
-        return from_model(start, fit, task.schema) if start else new_model(fit, task.schema, task.dialogues)
+    def first_model() -> tuple[Any, Encoder]:
+        return from_model(start, fit, task.schema) if start else kind.new_model(fit, task.schema, task.dialogues)
 
-    source = read_mixture(task, fit) if fit.mix else None
+    source = read_mixture(task, fit) if fit.mix else kind.source(task.dialogues, task.schema)
     if minutes is not None:
         fit = within_minutes(minutes, fit, task, out, first_model, progress, source=source)
     model, encoder = first_model()
@@ -104,7 +110,7 @@ def train(
         fit,
         task.dialogues,
         out,
-        evaluate=evaluator(dev_dialogues, progress) if dev_dialogues else None,
+        evaluate=evaluator(dev_dialogues, progress, kind.choose) if dev_dialogues else None,
         report=progress,
         own_states=_own_states(fit.own_states),
         source=source,
@@ -138,11 +144,16 @@ def fitted(settings: Settings, schema: Schema, start: ModelFolder | None = None)
     return settings.model_copy(update=found)
 
 
-def evaluator(dialogues: Sequence[Dialogue], progress: Listener = silent) -> Callable[[Predictor], float]:
+def evaluator(
+    dialogues: Sequence[Dialogue],
+    progress: Listener = silent,
+    first: Callable[[Predictor, Sequence[Dialogue]], None] = lambda predictor, dialogues: None,
+) -> Callable[[Predictor], float]:
     """A function that measures the joint goal accuracy of a predictor on these dialogues, in percent."""
     turns = sum(len(dialogue.turns) for dialogue in dialogues)
 
     def evaluate(predictor: Predictor) -> float:
+        first(predictor, dialogues)
         phase = Phase("evaluating on dev", turns, progress)
         return joint_goal_accuracy(run(predictor, dialogues, batch_size=64, progress=phase.advance))
 

@@ -14,6 +14,7 @@ from somdst.memory.schema import TextRules
 FORMAT_VERSION = 2
 
 Layout = Literal["paper", "compact"]
+SOM_DST = "som-dst"
 
 
 class Design(BaseModel):
@@ -22,6 +23,9 @@ class Design(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(default="somdst", description="Name of the model in logs and audit trails.")
+    system: str = Field(
+        default=SOM_DST, description="Which system it is: som-dst, or another one that `somdst systems` lists."
+    )
     encoder: str = Field(default="minilm", description="Encoder to start from: a hub name, a folder, minilm or tiny.")
     layout: Layout = Field(
         default="compact",

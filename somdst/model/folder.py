@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 from somdst.errors import InputError, ModelError, SchemaError, StateError, did_you_mean
 from somdst.memory.operations import OperationSet
 from somdst.memory.schema import Schema
-from somdst.model.config import FORMAT_VERSION, ModelConfig
+from somdst.model.config import FORMAT_VERSION, SOM_DST, ModelConfig
 from somdst.model.encoding import Encoder
 from somdst.model.prediction import Predictor
 from somdst.model.values import FILE as LEXICON
@@ -36,6 +36,8 @@ PRECISIONS = ("int8", "float32")
 """Of the graphs that a model is exported to."""
 ENGINES = {"onnx": "somdst.model.runtime:Runtime", "torch": "somdst.learn.torch_predictor:TorchPredictor"}
 """Where each engine is. By name, because torch is optional and its room is above this one."""
+OTHER_SYSTEMS = "somdst.baselines.system_predictor:SystemPredictor"
+"""The engine of every system but SOM-DST. It runs on torch."""
 
 
 def shipped_path() -> Path:
@@ -113,7 +115,14 @@ class ModelFolder:
         if engine == "auto":
             trained = (self.path / "model.safetensors").exists() and not any(self.path.glob("encoder.*.onnx"))
             engine = "torch" if trained and find_spec("torch") is not None else "onnx"
-        module, name = ENGINES[engine].split(":")
+        home = ENGINES[engine]
+        if self.config.system != SOM_DST:
+            if engine == "onnx":
+                raise ModelError(
+                    f"{self.path} is a {self.config.system}, which runs on torch only: use --engine torch."
+                )
+            home = OTHER_SYSTEMS
+        module, name = home.split(":")
         try:
             made: Engine = getattr(import_module(module), name)
         except ImportError as error:
@@ -133,7 +142,8 @@ class ModelFolder:
     def model_id(self, *weights: str) -> str:
         """The model's name and the beginning of a hash of these files and of all else that decides what it says: two
         models that differ hardly ever share it."""
-        said = (self.config.model_dump_json(), json.dumps(self.schema.to_json()), json.dumps(self.lexicon().to_json()))
+        config = self.config.model_dump_json(exclude={"system"})  # older folders do not say it, and keep their ids
+        said = (config, json.dumps(self.schema.to_json()), json.dumps(self.lexicon().to_json()))
         digest = hashlib.blake2b("\n".join(said).encode(), digest_size=4)
         shared = [EMBEDDINGS] if (self.path / EMBEDDINGS).exists() else []
         for name in (*weights, *shared):

@@ -1,0 +1,95 @@
+"""How the time of a turn grows with the number of slots J and of values M, measured: the paper's table 11.
+
+Systems are untrained, on the same encoder, with J made-up slots and M made-up values each: what they say is nonsense,
+but they do the same work. The best case is a turn in which nothing changes, the worst one in which every slot gets a
+value; both are forced from outside, as oracles force operations. Turns are those of a real corpus.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from somdst.learn.kinds import kind_of
+from somdst.learn.settings import Settings
+from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.operations import Operation
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import State
+from somdst.model.prediction import Predictor, TurnInput
+from somdst.model.values import Lexicon
+
+SLOTS, VALUES = (5, 10, 20, 30), (10, 100, 400)
+"""What is measured: these J with M = 20, and these M with J = 10."""
+USUAL_SLOTS, USUAL_VALUES = 10, 20
+VALUE_LENGTH = 5
+"""Most pieces of a value: an untrained generator would not stop."""
+PER_DOMAIN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Median milliseconds of a turn."""
+
+    slots: int
+    values: int
+    best: float
+    worst: float
+
+
+def measure_growth(
+    settings: Settings,
+    dialogues: Sequence[Dialogue],
+    *,
+    turns: int = 12,
+    sizes: Sequence[tuple[int, int]] | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[Point]:
+    """Of the system that the settings name."""
+    points = []
+    for J, M in sizes if sizes is not None else all_sizes():
+        schema = made_schema(J)
+        predictor = untrained(settings, schema, M, dialogues)
+        given = [(one, turn) for one in dialogues for turn in range(len(one.turns))]
+        chosen = given[:: max(1, len(given) // turns)][:turns]
+        inputs = [_input(one, turn, predictor.history) for one, turn in chosen]
+        every = {str(slot): Operation.UPDATE for slot in schema.slots}
+        predictor.predict(inputs[:1], operations=[every])  # compiles the schema
+        times = [[_milliseconds(predictor, one, forced) for one in inputs] for forced in ({}, every)]
+        points.append(Point(J, M, *map(median, times)))
+        progress(1)
+    return points
+
+
+def all_sizes() -> list[tuple[int, int]]:
+    return [*((J, USUAL_VALUES) for J in SLOTS), *((USUAL_SLOTS, M) for M in VALUES)]
+
+
+def made_schema(slots: int) -> Schema:
+    return Schema(
+        Slot.of(f"domain {chr(97 + j // PER_DOMAIN)}", f"slot {chr(97 + j % PER_DOMAIN)}") for j in range(slots)
+    )
+
+
+def untrained(settings: Settings, schema: Schema, values: int, dialogues: Sequence[Dialogue]) -> Predictor:
+    """A system for this schema whose slots have this many values each."""
+    kind = kind_of(settings.system)
+    chosen = kind.settings(settings.model_copy(update={"max_value_length": VALUE_LENGTH}))
+    states = (State({str(slot): f"value {m}" for slot in schema.slots}) for m in range(values))
+    labels = Dialogue("values", tuple(Turn("", "hello", state) for state in states))
+    texts = [replace(one, turns=tuple(replace(turn, state=State()) for turn in one.turns)) for one in dialogues]
+    model, encoder = kind.new_model(chosen, schema, [*texts, labels])
+    return kind.predictor(model, encoder, precision="fp32", lexicon=Lexicon({}, cutoff=0.0))
+
+
+def _input(dialogue: Dialogue, turn: int, history: int) -> TurnInput:
+    texts = [Turn(one.system, one.user) for one in dialogue.turns[max(0, turn - history) : turn + 1]]
+    return TurnInput(texts[-2] if len(texts) > 1 else None, texts[-1], State(), tuple(texts[:-2]))
+
+
+def _milliseconds(predictor: Predictor, given: TurnInput, forced: dict[str, Operation]) -> float:
+    start = time.perf_counter()
+    predictor.predict([given], operations=[forced])
+    return 1000 * (time.perf_counter() - start)

@@ -1,0 +1,131 @@
+"""`SystemPredictor`: a trained system as a `Predictor`, so that everything that evaluates SOM-DST evaluates it too.
+
+A system says a whole state; the operations are those that lead to it from the memory (`derive`). With operations given
+from outside, as oracles do, the slots to update get the system's best value. Tracks the slots it was trained with.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from somdst.baselines.system import Asking, Said, System
+from somdst.errors import InputError
+from somdst.memory.operations import Operation, OperationSet
+from somdst.memory.schema import Schema
+from somdst.memory.state import State
+from somdst.model.folder import ModelFolder
+from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
+from somdst.model.predictor import soften
+from somdst.model.values import Lexicon
+
+SEEN = 4096
+"""Turns whose vectors a recurrent system keeps, so that a conversation's older turns are not read again."""
+
+
+class SystemPredictor:
+    fixed_schema = True
+
+    def __init__(
+        self,
+        system: System,
+        *,
+        model_id: str | None = None,
+        precision: str = "fp32",
+        lexicon: Lexicon | None = None,
+    ) -> None:
+        self.system, self.precision = system, precision
+        self.config = system.encoder.config
+        self.lexicon = lexicon or Lexicon({}, cutoff=0.0)
+        self._model_id = model_id or f"{system.entry.name}-torch"
+        self._operation_set = OperationSet.named(self.config.operation_set)
+        self._seen: OrderedDict[Any, Tensor] = OrderedDict()
+
+    @classmethod
+    def from_folder(cls, folder: ModelFolder, *, precision: str = "", threads: int | None = None) -> SystemPredictor:
+        """Precision and threads are those of torch itself."""
+        from somdst.baselines.fitting import load_system
+        from somdst.learn.checkpoints import WEIGHTS
+
+        return cls(load_system(folder), model_id=folder.model_id(WEIGHTS), lexicon=folder.lexicon())
+
+    @classmethod
+    def open(cls, path: str | Path) -> SystemPredictor:
+        return cls.from_folder(ModelFolder.open(path))
+
+    @property
+    def schema(self) -> Schema:
+        return self.system.schema
+
+    @property
+    def operation_set(self) -> OperationSet:
+        return self._operation_set
+
+    @property
+    def history(self) -> int:
+        return self.config.history
+
+    @property
+    def model_id(self) -> str:
+        return self._model_id
+
+    def forget(self) -> None:
+        """Forget all turns that were read, as a new process has."""
+        self._seen.clear()
+
+    @torch.inference_mode()
+    def predict(
+        self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
+    ) -> list[Prediction]:
+        self.system.eval()
+        predictions: list[Prediction] = []
+        for first in range(0, len(inputs), self.system.rows):
+            chosen = slice(first, first + self.system.rows)
+            some = [self._checked(input) for input in inputs[chosen]]
+            forced = operations[chosen] if operations is not None else None
+            asked = None if forced is None else [self._to_update(one) for one in forced]
+            with torch.autocast(self.system.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+                said = self.system.decide(Asking(some, [self.system.read(one) for one in some], asked, self._seen))
+            predictions += [
+                self._prediction(input, slots, None if forced is None else forced[i])
+                for i, (input, slots) in enumerate(zip(some, said, strict=True))
+            ]
+        while len(self._seen) > SEEN:
+            self._seen.popitem(last=False)
+        return predictions
+
+    def _checked(self, input: TurnInput) -> TurnInput:
+        for slot in input.schema or ():
+            self.schema[slot]  # an error that names the slot it was not trained with
+        return input
+
+    def _to_update(self, operations: Mapping[str, Operation]) -> frozenset[str]:
+        for slot, operation in operations.items():
+            if operation not in self._operation_set.operations:
+                raise InputError(f'The system has no operation "{operation}" (for "{slot}").')
+        return frozenset(str(self.schema[slot]) for slot, one in operations.items() if one is Operation.UPDATE)
+
+    def _prediction(
+        self, input: TurnInput, said: Mapping[str, Said], forced: Mapping[str, Operation] | None
+    ) -> Prediction:
+        found = {slot: one._replace(value=self.lexicon.nearest(slot, one.value)) for slot, one in said.items()}
+        if forced is None:
+            after = State({slot: one.value for slot, one in found.items() if one.value is not None})
+            operations: Mapping[str, Operation] = self._operation_set.derive(input.state, after).operations
+        else:
+            operations = {slot: one for slot, one in forced.items() if one is not Operation.CARRYOVER}
+        slots = {}
+        for slot, operation in operations.items():
+            one, update = found[slot], operation is Operation.UPDATE
+            slots[slot] = SlotPrediction(
+                operation,
+                soften(one.probability, self.config.temperature),
+                one.value if update else None,
+                one.evidence if update else None,
+            )
+        return Prediction(slots)
