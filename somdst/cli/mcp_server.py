@@ -52,7 +52,7 @@ def mcp(
 
     with ExitStack() as stack:
         if database is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="somdst-mcp-"))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="somdst-mcp-", dir=_memory()))
             database = f"{folder}/conversations.sqlite"
         store = stack.enter_context(closing(Store(database)))
         tracker = Tracker.from_pretrained(model, schema=schema, threshold=threshold, threads=threads)
@@ -66,6 +66,12 @@ def mcp(
         shown, port = listener.getsockname()[:2]
         notice(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/mcp (Ctrl-C stops it)")
         serve_http(server, settings, listener=listener)
+
+
+def _memory() -> str | None:
+    """A folder in memory, where the machine has one: what is not kept need not wait for the disk."""
+    in_memory = os.environ.get("TMPDIR") or "/dev/shm"
+    return in_memory if os.access(in_memory, os.W_OK) else None
 
 
 def _clean_up_when_killed(stack: ExitStack) -> None:
