@@ -44,14 +44,20 @@ class Connections:
         self.port = port
         self._idle: deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = deque()
 
-    async def post(self, path: str, body: object) -> tuple[int, bytes]:
+    async def post(self, path: str, body: object, *, key: str | None = None) -> tuple[int, bytes]:
+        """The status and the text of the answer. A connection that was lost raises OSError or EOFError."""
         reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self.port)
         content = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: "
-        writer.write(head.encode() + str(len(content)).encode() + b"\r\n\r\n" + content)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        fields = dict(line.split(b": ", 1) for line in answer.lower().splitlines()[1:-1])
-        text = await reader.readexactly(int(fields[b"content-length"]))
+        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        head += f"idempotency-key: {key}\r\n" if key else ""
+        try:
+            writer.write(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            fields = dict(line.split(b": ", 1) for line in answer.lower().splitlines()[1:-1])
+            text = await reader.readexactly(int(fields[b"content-length"]))
+        except BaseException:
+            writer.close()
+            raise
         if fields.get(b"connection") == b"close":
             writer.close()
         else:

@@ -10,8 +10,8 @@ import torch
 from transformers import BertConfig, BertModel
 
 from somdst.learn.model import ModelOptions, SomDst
-from somdst.learn.tensors import Batch
 from somdst.learn.naive import generate_one
+from somdst.learn.tensors import Batch
 from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder
 from somdst.model.prediction import TurnInput

@@ -66,6 +66,15 @@ class Overloaded(SomdstError):
     """Too much is going on. Nothing was written: the same request can be sent again."""
 
 
+class TooMuch(SomdstError):
+    """More than a tenant may do or store. Nothing was written."""
+
+    def __init__(self, sentence: str, *, retry_after: int) -> None:
+        super().__init__(sentence)
+        self.retry_after = retry_after
+        """Seconds after which it may be allowed."""
+
+
 class RequestRefused(SomdstError):
     """A request that is refused before its content is read."""
 

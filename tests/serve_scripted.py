@@ -5,7 +5,9 @@
 It tracks any schema; `--model fixed` only MultiWOZ's. Type "hotel area north" to write, "maybe hotel area north" for a
 pending write, "no hotel area", "any hotel area". `--gate FOLDER` makes the predictor wait until there is a file `open`
 in a folder, so that a test decides when a turn is done; a file `entered` says that it waits. `--other` adds the model
-"shouting", which writes every value in capitals, to replay conversations under.
+"shouting", which writes every value in capitals, to replay conversations under. For the torture:
+`--clock FILE` has the seconds that the store's clock is ahead, `--disk FOLDER` puts SQLite on a bad disk
+(`benchmarks/disk.py`), and `--plant NAME` plants a bug (`planted.py`).
 """
 
 from __future__ import annotations
@@ -14,22 +16,28 @@ import argparse
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import disk
+from planted import PLANTS
 from scripted import AnyRules, RulePredictor
 from waiting import until
 
 from somdst.errors import ModelError
 from somdst.memory.operations import Operation
 from somdst.model.prediction import Prediction, TurnInput
+from somdst.service.api_keys import load_keys
 from somdst.service.app import create_app
-from somdst.service.configuration import Settings, load_keys
+from somdst.service.configuration import Limits, Settings
 from somdst.service.server import bind, serve
+from somdst.store import Store
 from somdst.tracking.tracker import Tracker
 
 
@@ -92,6 +100,12 @@ def main() -> None:
     parser.add_argument("--body-timeout", type=float, default=300.0)
     parser.add_argument("--turn-timeout", type=float, default=300.0)
     parser.add_argument("--retention-seconds", type=float)
+    parser.add_argument("--turns-per-second", type=float)
+    parser.add_argument("--max-conversations", type=int)
+    parser.add_argument("--max-bytes", type=int)
+    parser.add_argument("--clock", type=Path, metavar="FILE")
+    parser.add_argument("--disk", type=Path, metavar="FOLDER")
+    parser.add_argument("--plant", choices=PLANTS)
     parser.add_argument("--reborn", action="store_true", help="print the process id of a child that may be killed")
     parser.add_argument("--log-level", default="WARNING")
     options = parser.parse_args()
@@ -100,6 +114,7 @@ def main() -> None:
         model=options.model,
         other_models={"shouting": "shouting"} if options.other else {},
         keys=load_keys(options.keys, os.environ),
+        limits=Limits(options.turns_per_second, options.max_conversations, options.max_bytes),
         retention=None if options.retention_seconds is None else timedelta(seconds=options.retention_seconds),
         max_batch=options.max_batch,
         max_turns=options.max_turns,
@@ -107,6 +122,14 @@ def main() -> None:
         header_timeout=options.body_timeout,
         turn_timeout=options.turn_timeout,
     )
+    if options.clock:
+        defaults = Store.__init__.__kwdefaults__
+        assert defaults is not None
+        defaults["clock"] = clock(options.clock)
+    if options.disk:
+        disk.install(options.disk)
+    if options.plant:
+        PLANTS[options.plant]()
     listener = bind("127.0.0.1", options.port, keys=settings.keys is not None, insecure=False)
 
     def run() -> None:
@@ -117,6 +140,13 @@ def main() -> None:
         _be_reborn(run)
     else:
         run()
+
+
+def clock(path: Path) -> Callable[[], float]:
+    def now() -> float:
+        return time.time() + (float(path.read_text()) if path.exists() else 0.0)
+
+    return now
 
 
 def _be_reborn(run: Callable[[], None]) -> None:

@@ -50,6 +50,18 @@ def test_the_same_request_with_the_same_key_until_it_is_done(pauses: list[float]
     assert pauses == [2.0, pytest.approx(0.2), pytest.approx(0.4)]
 
 
+def test_too_many_turns_are_sent_again_and_a_full_store_is_not(pauses: list[float]) -> None:
+    def refused(seconds: int) -> httpx.Response:
+        return httpx.Response(429, json={"error": "Too much."}, headers={"retry-after": str(seconds)})
+
+    api, _ = client(refused(3), httpx.Response(201, json=MADE))
+    assert api.start().id == ID and pauses == [3.0]
+    api, seen = client(refused(60))
+    with pytest.raises(ServiceError, match="Too much") as error:
+        api.start()
+    assert (error.value.status, len(seen)) == (429, 1)
+
+
 def test_every_write_has_its_own_key() -> None:
     api, seen = client(httpx.Response(201, json=MADE), httpx.Response(201, json=MADE))
     api.start()

@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 SECRET = "saltwater9431"
 
 
-@pytest.mark.parametrize("page", ["contract.md"])
+@pytest.mark.parametrize("page", ["contract.md", "threats.md"])
 def test_every_test_that_is_named_exists(page: str) -> None:
     named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", (DOCS / page).read_text(encoding="utf-8"))
     assert len(named) > 10

@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 from waiting import LIMIT
 
 from somdst.corpora.jsonlines import dialogue_from_json
-from somdst.service.configuration import Settings, load_keys
+from somdst.service.api_keys import load_keys
+from somdst.service.configuration import Settings
 
 FILES = Path(__file__).parents[1] / "somdst" / "service" / "page"
 LAPTOP: Any = {"width": 1366, "height": 850}

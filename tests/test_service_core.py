@@ -150,6 +150,17 @@ def test_edits_have_a_deadline(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_a_read_has_a_deadline(tmp_path: Path) -> None:
+    async def test(service: Service, _: Gated) -> None:
+        stuck = threading.Event()
+        service.settings = replace(service.settings, turn_timeout=0.0)
+        with pytest.raises(Overloaded, match="too busy to answer in time"):
+            await service.call(stuck.wait)
+        stuck.set()
+
+    run(tmp_path, test)
+
+
 def another_process(path: Path, id: str, *, times: int) -> Callable[[Snapshot], Result]:
     """An edit before which another process writes to the same conversation, so many times."""
     other = Store(str(path / "conversations.sqlite"))

@@ -21,7 +21,7 @@ from waiting import LIMIT
 from somdst import Client, State
 from somdst.errors import InputError
 from somdst.service import guards
-from somdst.service.configuration import Keys, load_keys
+from somdst.service.api_keys import Keys, load_keys
 from somdst.service.guards import TOKENS, depth, loopback
 from somdst.service.server import bind
 
@@ -380,7 +380,7 @@ def test_no_pattern_of_the_service_backtracks_for_long() -> None:
     inline = {
         path.name for path in sources if re.search(r"\bre\.(search|match|fullmatch|sub|split|find)", path.read_text())
     }
-    assert inline == {"configuration.py"}, "which reads the operator's key file only"
+    assert inline == {"api_keys.py"}, "which reads the operator's key file only"
 
 
 def walk(parsed: Any) -> Iterator[Any]:

@@ -108,7 +108,7 @@ def test_a_file_that_is_no_database(path: Path, tmp_path: Path, command: tuple[s
         other = sqlite3.connect(file)
         other.execute("CREATE TABLE notes (words TEXT)")
         other.close()
-        sentence = "This is not a somdst database: it has a table notes. Name another file."
+        sentence = "This is not a somdst database: it has a table notes. Name another."
     else:
         file.mkdir()
         sentence = f"There is no database {file}: give the file that `somdst serve` was started with."

@@ -22,6 +22,7 @@ from somdst.cli import (
     data,
     export,
     init,
+    keys,
     leave_out,
     mcp_server,
     measure,
@@ -74,6 +75,7 @@ app.command()(measure.compare)
 app.command()(measure.report)
 app.command()(serve.serve)
 app.command()(mcp_server.mcp)
+app.add_typer(keys.app, name="keys")
 app.add_typer(store.app, name="store")
 
 

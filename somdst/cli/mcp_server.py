@@ -45,7 +45,8 @@ def mcp(
     Example: `somdst mcp --http --port 8000`
     """
     from somdst.integrations.mcp import build_server, serve_http
-    from somdst.service.configuration import Settings, load_keys
+    from somdst.service.api_keys import load_keys
+    from somdst.service.configuration import Settings
     from somdst.service.server import bind
     from somdst.store import Store
     from somdst.tracking.tracker import Tracker

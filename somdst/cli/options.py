@@ -47,3 +47,12 @@ ThreadsOption = Annotated[
 ]
 BatchOption = Annotated[int, typer.Option("--batch-size", min=1, help="Dialogues that run side by side.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")]
+
+
+def without_password(database: str) -> str:
+    """A database as it may be shown."""
+    if "://" not in database:
+        return database
+    from sqlalchemy.engine import make_url
+
+    return make_url(database).render_as_string(hide_password=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from somdst.cli import options
 from somdst.cli.output import counted, notice
 from somdst.errors import InputError
 
@@ -26,9 +27,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     keys: Annotated[
         Path | None,
-        typer.Option(
-            help="File with one `tenant:key` per line, keys of at least 16 characters; or set SOMDST_API_KEYS."
-        ),
+        typer.Option(help="Key file, see `somdst keys`; it is read again when it changes. Or set SOMDST_API_KEYS."),
     ] = None,
     insecure: Annotated[bool, typer.Option(help="Listen beyond loopback without API keys.")] = False,
     schema: Annotated[Path | None, typer.Option(help="The slots to track: your own schema (YAML or JSON).")] = None,
@@ -43,6 +42,15 @@ def serve(
     ] = None,
     max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one batch; 1: no batching.")] = 32,
     max_turns: Annotated[int, typer.Option(min=1, help="Turns and edits under way before the answer is 503.")] = 128,
+    turns_per_second: Annotated[
+        float | None, typer.Option(min=0.01, help="Turns and edits per second and tenant before the answer is 429.")
+    ] = None,
+    max_conversations: Annotated[
+        int | None, typer.Option(min=1, help="Stored conversations per tenant before the answer is 429.")
+    ] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Stored bytes per tenant before the answer is 429.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the model; by default one per core.")] = None,
     log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
     log_level: Annotated[str, typer.Option(help="info, or warning for no line per request.")] = "info",
@@ -52,8 +60,9 @@ def serve(
 
     Example: `somdst serve --port 8000`, then open http://127.0.0.1:8000.
     """
+    from somdst.service.api_keys import load_keys
     from somdst.service.app import create_app, describe
-    from somdst.service.configuration import Settings, load_keys
+    from somdst.service.configuration import Limits, Settings
     from somdst.service.server import bind
     from somdst.service.server import serve as run
 
@@ -70,6 +79,7 @@ def serve(
         retention=None if retention_days is None else timedelta(days=retention_days),
         max_batch=max_batch,
         max_turns=max_turns,
+        limits=Limits(turns_per_second, max_conversations, max_bytes),
         log_utterances=log_utterances,
         any_host=insecure,
     )
@@ -101,19 +111,10 @@ def _named(entry: str) -> tuple[str, str]:
 
 def _announce(settings: Settings, host: str, port: int, *, insecure: bool) -> None:
     shown = f"[{host}]" if ":" in host else host
-    notice(f"http://{shown}:{port} (Ctrl-C stops it), conversations in {_shown(settings.database)}")
+    notice(f"http://{shown}:{port} (Ctrl-C stops it), conversations in {options.without_password(settings.database)}")
     if settings.keys is not None:
         notice(f"{counted(len(settings.keys), 'API key')}; each tenant sees its own conversations only")
     elif insecure:
         notice("no API keys: anybody who reaches this address can read and write everything")
     else:
         notice("no API keys: it listens on loopback only (see --keys)")
-
-
-def _shown(database: str) -> str:
-    """The database without its password."""
-    if "://" not in database:
-        return database
-    from sqlalchemy.engine import make_url
-
-    return make_url(database).render_as_string(hide_password=True)

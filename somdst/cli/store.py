@@ -1,19 +1,24 @@
-"""`somdst store`: look after stored conversations without a service: check, export, erase, expire."""
+"""`somdst store`: look after stored conversations without a service: check, copy, export, erase, expire."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from somdst.cli import options
-from somdst.cli.output import Bar, counted, print_json
+from somdst.cli.output import Bar, counted, notice, print_json, working
 from somdst.errors import InputError, StoreError
 
+if TYPE_CHECKING:
+    from somdst.store import Damage
+
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="markdown", help="Look after stored conversations: check, export, erase."
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Look after stored conversations: check, copy, export, erase.",
 )
 
 Database = Annotated[
@@ -29,21 +34,95 @@ def verify(database: Database = "somdst.sqlite", as_json: options.JsonOption = F
 
     Example: `somdst store verify --database somdst.sqlite`
     """
-    from somdst.store import Store, verify
-
-    store = Store(_existing(database))
-    with Bar("replaying", unit="conversations") as bar:
-        results = list(bar.over(verify(store)))
-    damages = [result for result in results if result is not None]
+    checked, damages = _verified(_existing(database))
     if as_json:
         found = [{"conversation": damage.conversation, "problem": damage.problem} for damage in damages]
-        print_json({"conversations": len(results), "damaged": found})
+        print_json({"conversations": checked, "damaged": found})
     else:
         for damage in damages:
             typer.echo(f"{damage.conversation}: {damage.problem}")
-        typer.echo(f"{counted(len(results), 'conversation')}, {len(damages)} damaged")
+        typer.echo(f"{counted(checked, 'conversation')}, {len(damages)} damaged")
     if damages:
         raise typer.Exit(1)
+
+
+def _verified(database: str) -> tuple[int, list[Damage]]:
+    """How many conversations there are, and the damaged ones."""
+    from somdst.store import Store, verify
+
+    store = Store(database, upgrade=False)
+    with Bar("replaying", unit="conversations") as bar:
+        results = list(bar.over(verify(store)))
+    store.close()
+    return len(results), [result for result in results if result is not None]
+
+
+@app.command()
+def backup(
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="SQLite file to make.")],
+    database: Database = "somdst.sqlite",
+) -> None:
+    """Copy the database, SQLite or PostgreSQL, into a new SQLite file, while the service goes on writing.
+
+    The copy is the database at one moment. It is checked as by `verify`.
+    Example: `somdst store backup monday.sqlite --database postgresql://user@host/name`
+    """
+    _copied(_existing(database), str(output))
+
+
+@app.command()
+def restore(
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="SQLite file that `backup` made.")],
+    database: Database = "somdst.sqlite",
+) -> None:
+    """Copy a backup into a new SQLite file, or a PostgreSQL database without conversations.
+
+    Example: `somdst store restore monday.sqlite --database postgresql://user@host/new`
+    """
+    _copied(_existing(str(copy)), database)
+
+
+@app.command()
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="SQLite file or PostgreSQL URL.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="A new SQLite file, or an empty PostgreSQL database.")],
+) -> None:
+    """Copy all conversations of one database into another, for instance to move from SQLite to PostgreSQL.
+
+    Stop the service first, so that nothing is written to the old one afterwards.
+    Example: `somdst store copy somdst.sqlite postgresql://user@host/name`
+    """
+    _copied(_existing(source), target)
+
+
+def _copied(source: str, target: str) -> None:
+    from somdst.store import copy
+
+    with working("copying"):
+        copied = copy(source, target)
+    said = f"{counted(copied.conversations, 'conversation')} in {options.without_password(target)}"
+    if not copied.up_to_date:
+        typer.echo(f"{said}, not checked: their tables are of an older somdst, see `somdst store upgrade`")
+        return
+    _, damages = _verified(target)
+    typer.echo(f"{said}, {len(damages)} damaged")
+    if damages:
+        notice("`somdst store verify` says what is wrong with them; they were copied as they are")
+        raise typer.Exit(1)
+
+
+@app.command()
+def upgrade(database: Database = "somdst.sqlite") -> None:
+    """Bring the tables of an older somdst up to date. A service does this when it starts.
+
+    Example: `somdst store backup old.sqlite && somdst store upgrade`
+    """
+    from somdst.store import Store
+
+    store = Store(_existing(database))
+    store.ping()
+    store.close()
+    typer.echo(f"{options.without_password(database)} is up to date")
 
 
 @app.command()
@@ -61,7 +140,7 @@ def export(
     from somdst.store import Store
     from somdst.store import export as dialogues
 
-    store = Store(_existing(database))
+    store = Store(_existing(database), upgrade=False)
     with Bar("exporting", unit="conversations") as bar:
         count = write_dialogues(output, bar.over(dialogues(store, tenant=tenant, every=every)))
     typer.echo(f"{counted(count, 'dialogue')} in {output}")
@@ -106,6 +185,26 @@ def expire(
 
     age = None if older_than_days is None else timedelta(days=older_than_days)
     typer.echo(f"{counted(Store(_existing(database)).expire(unused_for=age), 'conversation')} erased")
+
+
+@app.command()
+def actions(database: Database = "somdst.sqlite", as_json: options.JsonOption = False) -> None:
+    """Show what was erased and which API keys came and went, oldest first.
+
+    Example: `somdst store actions --json`
+    """
+    from dataclasses import asdict
+    from datetime import UTC, datetime
+
+    from somdst.store import Store, read_actions
+
+    done = list(read_actions(Store(_existing(database), upgrade=False).database))
+    if as_json:
+        print_json({"actions": [asdict(action) for action in done]})
+        return
+    for action in done:
+        at = datetime.fromtimestamp(action.at, UTC).isoformat(timespec="seconds")
+        typer.echo(f"{at}  {action.tenant or 'all tenants'}  {action.action}  {action.detail}")
 
 
 def _existing(database: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
@@ -22,8 +23,10 @@ from somdst.service import openapi, schema_routes
 from somdst.service.configuration import Settings
 from somdst.service.core import OpenTracker, Service
 from somdst.service.guards import Guarded, Limited, Observed, problem
+from somdst.service.limits import Meter, within_limits
 from somdst.service.routes import router
 from somdst.service.views import Health, Readiness
+from somdst.store import usage
 from somdst.tracking.records import JsonRecord
 from somdst.tracking.tracker import Tracker
 
@@ -55,8 +58,10 @@ def create_app(settings: Settings, open_tracker: OpenTracker) -> FastAPI:
         ],
     )
     app.state.service = service
-    app.include_router(router)
-    app.include_router(schema_routes.router)
+    app.state.meter = Meter(settings.limits, partial(usage, service.store))
+    counted = [Depends(within_limits)] if settings.limits else []
+    for routes in (router, schema_routes.router):
+        app.include_router(routes, dependencies=counted)
     _add_monitoring(app, service)
     _add_page(app)
     _add_problems(app)

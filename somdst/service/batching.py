@@ -120,6 +120,15 @@ class Batcher(Generic[In, Out]):
             return [error] * len(items)
 
 
+async def in_time(seconds: float, work: Callable[[], Out]) -> Out:
+    """What `work` returns, from a thread. It is given up if no thread becomes free in time, or it takes too long."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.to_thread(work)
+    except TimeoutError:
+        raise Overloaded("The service was too busy to answer in time: try again.") from None
+
+
 def _give_up(future: asyncio.Future[Out]) -> None:
     _settle(future, Overloaded("The service was too busy to start this turn in time: try again."))
 

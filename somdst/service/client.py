@@ -184,7 +184,7 @@ class Client:
                 time.sleep(_pause(attempt))
                 continue
             self._reached = True
-            if response.status_code == 503 and not last:
+            if _soon(response) and not last:
                 time.sleep(_pause(attempt, response.headers.get("retry-after")))
                 continue
             if method == "DELETE" and response.status_code == 404 and lost:
@@ -278,6 +278,12 @@ def _schema(schema: Schema | str | None) -> dict[str, Any]:
     if schema is None:
         return {}
     return {"schema": schema if isinstance(schema, str) else schema.to_json()}
+
+
+def _soon(response: httpx.Response) -> bool:
+    """Whether the same request may succeed in a moment. A tenant whose storage is full gets 429 with a long wait."""
+    wait = response.headers.get("retry-after", "")
+    return response.status_code == 503 or (response.status_code == 429 and wait.isdecimal() and int(wait) <= MAX_PAUSE)
 
 
 def _pause(attempt: int, retry_after: str | None = None) -> float:

@@ -1,50 +1,30 @@
-"""What an operator decides: `Settings`, with defaults for one small machine, and `Keys`, the API keys of the tenants.
-
-A key file has one `tenant:key` per line; `#` starts a comment. Several keys may name one tenant, so that a key can be
-replaced without a pause. The environment variable SOMDST_API_KEYS holds the same, separated by commas. Keys are kept as
-digests and compared in constant time.
-"""
+"""What an operator decides: `Settings`, with defaults for one small machine. API keys are in `api_keys.py`."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
-from somdst.errors import InputError
+from somdst.service.api_keys import Keys
 
 LOCAL = "local"
 """The tenant of every request if there are no keys."""
-VARIABLE = "SOMDST_API_KEYS"
-SHORTEST = 16
-"""Fewest characters of a key. Sixteen random ones cannot be guessed."""
 
 
-class Keys:
-    """The keys of all tenants."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one tenant may do and store; None is no limit. All tenants have the same."""
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._tenants = [(_digest(key), tenant) for tenant, key in pairs]
-        if not self._tenants:
-            raise InputError("There is no API key: write at least one as `tenant:key`.")
+    turns_per_second: float | None = None
+    """Turns and edits, counted by each replica for itself."""
+    conversations: int | None = None
+    """Stored conversations."""
+    stored_bytes: int | None = None
+    """Bytes of all stored conversations."""
 
-    def tenant(self, key: str) -> str | None:
-        """The tenant of this key. All keys are compared even after a match, so that timing reveals nothing."""
-        digest, found = _digest(key), None
-        for known, tenant in self._tenants:
-            if hmac.compare_digest(known, digest):
-                found = tenant
-        return found
-
-    def __len__(self) -> int:
-        return len(self._tenants)
-
-    def __repr__(self) -> str:
-        return f"Keys({len(self)} keys of {len({tenant for _, tenant in self._tenants})} tenants)"
+    def __bool__(self) -> bool:
+        return self != Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +39,8 @@ class Settings:
     retention: timedelta | None = None
     """Conversations are erased this long after their last change."""
     log_utterances: bool = False
+    limits: Limits = field(default_factory=Limits)
+    """For each tenant; above them the answer is 429."""
 
     max_batch: int = 32
     """Turns that go through the model together; 1 turns micro-batching off."""
@@ -81,32 +63,3 @@ class Settings:
     """How deep JSON may be nested."""
     any_host: bool = False
     """Accept any Host and Origin header even without keys: for a proxy that checks them itself."""
-
-
-def load_keys(path: str | Path | None, environment: Mapping[str, str]) -> Keys | None:
-    """The keys of a file, else of the environment; None if there are none."""
-    if path is not None:
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"Cannot read the API keys in {path}: {error}.") from error
-        lines = [(f"line {number} of {path}", line) for number, line in enumerate(text.splitlines(), 1)]
-    elif environment.get(VARIABLE):
-        lines = [(f"entry {n} of {VARIABLE}", part) for n, part in enumerate(environment[VARIABLE].split(","), 1)]
-    else:
-        return None
-    return Keys(_pair(line, where) for where, text in lines if (line := re.split(r"(?:^|\s)#", text)[0].strip()))
-
-
-def _pair(line: str, where: str) -> tuple[str, str]:
-    # The line itself stays out of the message: it may be a key.
-    tenant, colon, key = (part.strip() for part in line.partition(":"))
-    if not colon or not re.fullmatch(r"[\w.-]{1,100}", tenant, re.ASCII):
-        raise InputError(f"Expected `tenant:key` in {where}, the tenant made of letters, digits, `_`, `.` and `-`.")
-    if len(key) < SHORTEST or not key.isascii() or not key.isprintable() or " " in key:
-        raise InputError(f"The key in {where} must be at least {SHORTEST} printable ASCII characters, without a space.")
-    return tenant, key
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

@@ -18,17 +18,18 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from somdst.errors import InputError, KeyReused, ModelError, Overloaded, SomdstError, did_you_mean
+from somdst.errors import InputError, KeyReused, ModelError, Overloaded, SomdstError, StoreError, did_you_mean
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
-from somdst.service.batching import Batcher, Locks
+from somdst.service.api_keys import ApiKey
+from somdst.service.batching import Batcher, Locks, in_time
 from somdst.service.configuration import Settings
 from somdst.service.monitoring import Metrics, log
 from somdst.service.schema_input import read_schema
-from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write
+from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write, record_keys
 from somdst.tracking import edits
 from somdst.tracking.log import EMPTY, Result, replay
 from somdst.tracking.records import Entry, Snapshot, Source
@@ -37,6 +38,7 @@ from somdst.tracking.step import Rules, Step, step_each
 from somdst.tracking.tracker import Tracker
 
 T = TypeVar("T")
+P = ParamSpec("P")
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
 """Seconds between two attempts at a conversation that another process is writing to."""
 EXPIRY_INTERVAL = 60.0
@@ -98,6 +100,9 @@ class Service:
     async def start(self) -> None:
         """Load the model in the background. Until it is loaded, the service answers that it is not ready."""
         self._spawn(self.models.load())
+        if (keys := self.settings.keys) is not None:
+            keys.on_change = self._note_keys
+            self._note_keys(keys.known)
         self._expiry = asyncio.create_task(self._expire_forever())
 
     async def stop(self) -> None:
@@ -108,6 +113,10 @@ class Service:
         for batcher in (self._reads, self._compilations, self._steps, self._writes):
             await batcher.close()
         await asyncio.to_thread(self.store.close)
+
+    async def call(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call the store from a route, in a thread."""
+        return await in_time(self.settings.turn_timeout, partial(work, *args, **options))
 
     # Turns and edits
 
@@ -315,6 +324,18 @@ class Service:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def _note_keys(self, known: Sequence[ApiKey]) -> None:
+        """Keep an account of keys that come and go."""
+
+        async def note() -> None:
+            try:
+                ids = {key.id: key.tenant for key in known}
+                await asyncio.to_thread(record_keys, self.store.database, ids, self.store.clock())
+            except StoreError as error:
+                log("keys not noted", level=logging.ERROR, reason=str(error))
+
+        self._spawn(note())
 
     async def _expire_forever(self) -> None:
         while True:

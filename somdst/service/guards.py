@@ -33,9 +33,11 @@ from somdst.errors import (
     SchemaError,
     SomdstError,
     StateError,
+    TooMuch,
     Unavailable,
 )
-from somdst.service.configuration import LOCAL, Keys, Settings
+from somdst.service.api_keys import Keys
+from somdst.service.configuration import LOCAL, Settings
 from somdst.service.monitoring import Metrics, log
 
 OPEN_PATHS = re.compile(r"/|/static/.*|/favicon\.ico|/healthz|/readyz|/metrics|/openapi\.json")
@@ -66,6 +68,7 @@ _STATUS: tuple[tuple[type[SomdstError], int], ...] = (
     (NotFound, 404),
     (Conflict, 409),
     (KeyReused, 422),
+    (TooMuch, 429),
     (Overloaded, 503),
     (Unavailable, 503),
     (ModelError, 503),
@@ -98,7 +101,7 @@ def problem(error: SomdstError) -> JSONResponse:
     body: dict[str, object] = {"error": " ".join(str(error).split())}  # one line, whatever it quotes
     if (version := getattr(error, "version", None)) is not None:
         body["version"] = version
-    headers = {"retry-after": str(RETRY_AFTER)} if status == 503 else {}
+    headers = {"retry-after": str(getattr(error, "retry_after", RETRY_AFTER))} if status in (429, 503) else {}
     if status == 401:
         headers["www-authenticate"] = "Bearer"
     return JSONResponse(body, status, headers)

@@ -119,6 +119,7 @@ PROBLEMS = {
     413: "The body has 300000 bytes and at most 262144 are read: send less.",
     415: "The body must be JSON: send it with `Content-Type: application/json`.",
     422: 'There is no slot "hotel-aera" among the 30 of this tracker. Did you mean "hotel-area"?',
+    429: "You have sent more than 5 turns per second: try again in 1 s.",
     503: "128 writes are under way, the most there can be: try again in a moment.",
 }
 WRITES = (404, 409, 413, 415)
@@ -128,10 +129,11 @@ WRITES = (404, 409, 413, 415)
 def answers(example: JsonRecord | None, *problems: int, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """For a route's `responses`: an example of what goes well, and of everything that may go wrong."""
     result: dict[int | str, dict[str, Any]] = {status: {} if example is None else _content(example)}
-    for code in sorted({400, 401, 422, 503, *problems}):
+    counted = {429} if 413 in problems else set()  # what takes a body counts for a tenant's limits
+    for code in sorted({400, 401, 422, 503, *problems, *counted}):
         problem = Problem(error=PROBLEMS[code], version=4 if code == 409 else None)
         result[code] = {"model": Problem, "description": _DESCRIPTIONS[code], **_content(problem)}
-        if code == 503:
+        if code in (429, 503):
             result[code]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "seconds"}}
     return result
 
@@ -148,6 +150,7 @@ _DESCRIPTIONS = {
     413: "Too big",
     415: "Not sent as JSON",
     422: "Something in the request cannot be used",
+    429: "More than a tenant may do or store: nothing was done",
     503: "Too busy, no model, or no database: nothing was done, try again",
 }
 

@@ -36,7 +36,7 @@ async def add_schema(core: Core, tenant: Tenant, body: NewSchema) -> SchemaView:
     """Store a schema for conversations to name. Its id is made of its content, so the same one is stored once."""
     schema = await asyncio.to_thread(read_schema, body.given)
     core.models.tracker.under(schema)
-    return SchemaView.of((await asyncio.to_thread(core.store.schemas.add, tenant, schema)).schema)
+    return SchemaView.of((await core.call(core.store.schemas.add, tenant, schema)).schema)
 
 
 @router.post("/schemas/check", tags=["schemas"], responses=answers(openapi.SCHEMA, 413, 415))
@@ -55,20 +55,20 @@ async def list_schemas(
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before")] = None,
 ) -> SchemaPageView:
     """The schemas of this tenant, newest first, a page at a time."""
-    found, next = await asyncio.to_thread(core.store.schemas.page, tenant, limit=limit, after=decode_cursor(cursor))
+    found, next = await core.call(core.store.schemas.page, tenant, limit=limit, after=decode_cursor(cursor))
     return SchemaPageView.of(found, next=encode_cursor(next))
 
 
 @router.get("/schemas/{id}", tags=["schemas"], responses=answers(openapi.SCHEMA, 404))
 async def read_stored_schema(core: Core, tenant: Tenant, id: SchemaId) -> SchemaView:
     """A schema that was stored."""
-    return SchemaView.of((await asyncio.to_thread(core.store.schemas.read, tenant, id)).schema)
+    return SchemaView.of((await core.call(core.store.schemas.read, tenant, id)).schema)
 
 
 @router.delete("/schemas/{id}", tags=["schemas"], status_code=204, responses=answers(None, 404, 409, status=204))
 async def delete_schema(core: Core, tenant: Tenant, id: SchemaId) -> Response:
     """Delete a schema; 409 while a conversation has it, or had it and could go back to it."""
-    await asyncio.to_thread(core.store.schemas.delete, tenant, id)
+    await core.call(core.store.schemas.delete, tenant, id)
     return Response(status_code=204)
 
 

@@ -8,7 +8,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from somdst.errors import InputError
-from somdst.service.configuration import VARIABLE, Settings
+from somdst.service.api_keys import VARIABLE
+from somdst.service.configuration import Settings
 from somdst.service.guards import loopback, protocol
 from somdst.service.monitoring import log_configuration
 

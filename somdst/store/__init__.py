@@ -1,12 +1,15 @@
 """Conversations in SQL, on SQLite or PostgreSQL: `Store`. Nothing here predicts, and nothing knows of HTTP."""
 
 from somdst.errors import Conflict, KeyReused, NotFound, Unavailable
-from somdst.store.auditing import Damage, export, verify
+from somdst.store.actions import Action, read_actions, record_keys
+from somdst.store.auditing import Damage, Usage, export, usage, verify
 from somdst.store.conversations import Page, Record, Store
+from somdst.store.copies import copy
 from somdst.store.schemas import StoredSchema
 from somdst.store.writes import Key, Repeated, Write
 
 __all__ = [
+    "Action",
     "Conflict",
     "Damage",
     "Key",
@@ -18,7 +21,12 @@ __all__ = [
     "Store",
     "StoredSchema",
     "Unavailable",
+    "Usage",
     "Write",
+    "copy",
     "export",
+    "read_actions",
+    "record_keys",
+    "usage",
     "verify",
 ]

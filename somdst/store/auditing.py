@@ -1,4 +1,4 @@
-"""What an operator does with a whole store: check every log against its snapshot, and export corrected dialogues."""
+"""What an operator does with a whole store: check every log against its snapshot, count, export corrected dialogues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from somdst.errors import SomdstError
 from somdst.memory.dialogue import Dialogue
@@ -49,6 +49,23 @@ def verify(store: Store) -> Iterator[Damage | None]:
                 except (SomdstError, json.JSONDecodeError) as error:
                     problem = f"its log cannot be replayed: {error}"
         yield Damage(id, problem) if problem else None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a tenant has stored."""
+
+    conversations: int
+    stored_bytes: int
+    """Characters of all logs, and of the snapshots as they were at the start."""
+
+
+def usage(store: Store, tenant: str) -> Usage:
+    """Counted now; takes as long as the tenant has conversations."""
+    query = select(func.count(), func.coalesce(func.sum(conversations.c.bytes), 0))
+    with store.database.read() as connection:
+        count, stored = connection.execute(query.where(conversations.c.tenant == tenant)).one()
+    return Usage(count, int(stored))
 
 
 def export(store: Store, *, tenant: str | None = None, every: bool = False) -> Iterator[Dialogue]:

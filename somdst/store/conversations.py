@@ -21,10 +21,24 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, 
 
 from somdst.errors import Conflict, KeyReused, NotFound, StoreError
 from somdst.memory.schema import Schema
+from somdst.store.actions import Action, record_action
 from somdst.store.database import Database
 from somdst.store.layout import conversations, entries, idempotency_keys
 from somdst.store.schemas import Schemas, insert_schema, insert_uses
-from somdst.store.writes import Claim, Key, Repeated, Write, claim_keys, dump, find_keys
+from somdst.store.writes import (
+    Claim,
+    Key,
+    PreparedWrite,
+    Repeated,
+    Write,
+    claim_keys,
+    dump,
+    find_keys,
+    moved_on,
+    not_found,
+    refusal,
+    with_free_keys,
+)
 from somdst.tracking.edits import start
 from somdst.tracking.log import EMPTY, replay
 from somdst.tracking.records import Entry, Snapshot
@@ -75,12 +89,15 @@ class Store:
         *,
         retention: timedelta | None = None,
         clock: Callable[[], float] = time.time,
+        upgrade: bool = True,
     ) -> None:
-        self.database = Database(url)
+        """`upgrade`: bring the tables of an older somdst up to date; without it, they are refused."""
+        self.database = Database(url, upgrade=upgrade)
         self.retention = retention
         self.clock = clock
         self.schemas = Schemas(self.database, clock)
-        self._unscrubbed = False
+        # A process that was killed may have left erased text in the write-ahead log: the first `expire` looks.
+        self._unscrubbed = True
 
     def close(self) -> None:
         self.database.close()
@@ -99,7 +116,7 @@ class Store:
         query = select(conversations).where(conversations.c.id.in_({id for _, id in wanted}), self.alive())
         with self.database.read() as connection:
             found = {(row.tenant, row.id): _record_of(row) for row in connection.execute(query)}
-        return [found.get(pair) or _not_found(pair[1]) for pair in wanted]
+        return [found.get(pair) or not_found(pair[1]) for pair in wanted]
 
     def page(
         self, tenant: str, *, limit: int = 50, after: tuple[float, str] | None = None, subject: str | None = None
@@ -204,19 +221,19 @@ class Store:
         overlapping batches wait for each other and never in a circle.
         """
         now = self.clock()
-        rows = [_Row(write, self._expiry(now)) for write in writes]
+        rows = [PreparedWrite(write, self._expiry(now)) for write in writes]
         outcomes: list[Snapshot | Repeated | StoreError | None] = [None] * len(writes)
         with self.database.write() as connection:
             versions = self._lock(connection, {write.conversation for write in writes})
             accepted: list[int] = []
             for i, write in enumerate(writes):
-                refusal = _refusal(write, versions.get((write.tenant, write.conversation)))
-                if refusal:
-                    outcomes[i] = refusal
+                refused = refusal(write, versions.get((write.tenant, write.conversation)))
+                if refused:
+                    outcomes[i] = refused
                 else:
                     accepted.append(i)
                     versions[write.tenant, write.conversation] = write.result.version
-            accepted = _with_free_keys(connection, rows, accepted, now)
+            accepted = with_free_keys(connection, rows, accepted, now)
             _insert(connection, [rows[i] for i in accepted], now)
             for i in accepted:
                 outcomes[i] = writes[i].result.snapshot
@@ -226,7 +243,7 @@ class Store:
             done_before = find_keys(connection, [(writes[i].tenant, key) for i, key in late])
             for (i, _), repeated in zip(late, done_before, strict=True):
                 outcomes[i] = repeated or outcomes[i]
-        return [outcome or _moved_on(write) for write, outcome in zip(writes, outcomes, strict=True)]
+        return [outcome or moved_on(write) for write, outcome in zip(writes, outcomes, strict=True)]
 
     def _lock(self, connection: Connection, ids: set[str]) -> dict[tuple[str, str], int]:
         query = select(conversations.c.tenant, conversations.c.id, conversations.c.version)
@@ -237,12 +254,14 @@ class Store:
 
     def erase(self, tenant: str, conversation: str) -> None:
         """Delete one conversation for good: its log, its snapshot, its keys."""
-        if not self._delete(conversations.c.tenant == tenant, conversations.c.id == conversation):
-            raise _not_found(conversation)
+        mine = conversations.c.tenant == tenant, conversations.c.id == conversation
+        if not self._delete(*mine, action=(tenant, "conversation erased", conversation)):
+            raise not_found(conversation)
 
     def erase_subject(self, tenant: str, subject: str) -> int:
         """Delete all conversations of one subject for good, and say how many there were."""
-        return self._delete(conversations.c.tenant == tenant, conversations.c.subject == subject)
+        theirs = conversations.c.tenant == tenant, conversations.c.subject == subject
+        return self._delete(*theirs, action=(tenant, "subject erased", None))
 
     def expire(self, *, unused_for: timedelta | None = None) -> int:
         """Delete what has expired, for good, and what was not written to for so long; forget old idempotency keys.
@@ -255,14 +274,17 @@ class Store:
         due = conversations.c.expires_at <= now
         if unused_for is not None:
             due = or_(due, conversations.c.updated_at <= now - unused_for.total_seconds())
-        deleted = self._delete(due)
+        deleted = self._delete(due, action=("", "expired", None))
         if self._unscrubbed:
             self._scrub()
         return deleted
 
-    def _delete(self, *conditions: ColumnElement[bool]) -> int:
+    def _delete(self, *conditions: ColumnElement[bool], action: tuple[str, str, str | None]) -> int:
+        tenant, name, detail = action
         with self.database.write() as connection:
             deleted = connection.execute(delete(conversations).where(*conditions)).rowcount
+            if deleted:
+                record_action(connection, Action(self.clock(), tenant, name, detail or f"{deleted} conversations"))
         if deleted:
             self._scrub()
         return deleted
@@ -283,7 +305,7 @@ class Store:
         mine = and_(conversations.c.tenant == tenant, conversations.c.id == conversation, self.alive())
         version: int | None = connection.execute(select(conversations.c.version).where(mine)).scalar()
         if version is None:
-            raise _not_found(conversation)
+            raise not_found(conversation)
         return version
 
 
@@ -294,66 +316,15 @@ def read_entries(connection: Connection, conversation: str, *, upto: int, after:
     return [Entry.from_json(json.loads(row.entry)) for row in rows]
 
 
-def _not_found(conversation: str) -> NotFound:
-    return NotFound(f"There is no conversation {conversation}: it was never made, was erased or has expired.")
-
-
 # Rows
 
 
-class _Row:
-    """A write with its records as text: each becomes JSON once, before the transaction."""
-
-    def __init__(self, write: Write, expires_at: float | None) -> None:
-        self.write = write
-        self.expires_at = expires_at
-        self.snapshot = dump(write.result.snapshot)
-        self.entry = dump(write.result.entry)
-
-    def claim(self, key: Key) -> Claim:
-        write = self.write
-        return Claim(write.tenant, key, write.conversation, write.result.version, self.snapshot, self.expires_at)
-
-
-def _refusal(write: Write, version: int | None) -> StoreError | None:
-    if version is None:
-        return _not_found(write.conversation)
-    return None if version == write.before else _moved_on(write, version=version)
-
-
-def _moved_on(write: Write, *, version: int | None = None) -> Conflict:
-    newer = "has moved on" if version is None else f"is at version {version}"
-    return Conflict(
-        f"The conversation {write.conversation} {newer} and the change was made from version {write.before}: "
-        "read it again, then repeat the change.",
-        version=version,
-    )
-
-
-def _with_free_keys(connection: Connection, rows: Sequence[_Row], accepted: list[int], now: float) -> list[int]:
-    """Those of the accepted writes whose keys, if they have any, were free, and that follow no other."""
-    claims: dict[tuple[str, str], tuple[int, Claim]] = {}
-    for i in accepted:
-        if key := rows[i].write.key:
-            claims.setdefault((rows[i].write.tenant, key.key), (i, rows[i].claim(key)))  # of two the first is done
-    claimed = claim_keys(connection, [claim for _, claim in claims.values()], now)
-    first = {i for pair, (i, _) in claims.items() if pair in claimed}
-    kept: list[int] = []
-    left_out: set[str] = set()  # what was made from a write that is not done cannot be done either
-    for i in accepted:
-        write = rows[i].write
-        if write.conversation not in left_out and (write.key is None or i in first):
-            kept.append(i)
-        else:
-            left_out.add(write.conversation)
-    return kept
-
-
-def _insert(connection: Connection, rows: Sequence[_Row], now: float) -> None:
+def _insert(connection: Connection, rows: Sequence[PreparedWrite], now: float) -> None:
     if not rows:
         return
+    grown = conversations.c.bytes + bindparam("added")
     connection.execute(
-        update(conversations).where(conversations.c.id == bindparam("row")),
+        update(conversations).where(conversations.c.id == bindparam("row")).values(bytes=grown),
         [
             {
                 "row": row.write.conversation,
@@ -361,6 +332,7 @@ def _insert(connection: Connection, rows: Sequence[_Row], now: float) -> None:
                 "snapshot": row.snapshot,
                 "updated_at": now,
                 "expires_at": row.expires_at,
+                "added": len(row.entry),
             }
             for row in rows
         ],
@@ -394,4 +366,5 @@ def _row_of(record: Record) -> dict[str, Any]:
         "expires_at": record.expires_at,
         "version": record.version,
         "snapshot": dump(record.snapshot),
+        "bytes": len(dump(record.snapshot)),
     }

@@ -19,16 +19,18 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from somdst.errors import StoreError, Unavailable
-from somdst.store.migrations import migrate
+from somdst.store.migrations import check_layout, migrate
 
 BUSY_SECONDS = 10.0
 
 
 class Database:
-    """Connections to one database, which is created and brought up to date at the first use."""
+    """Connections to one database, which is created and brought up to date at the first use. With `upgrade=False`,
+    one that is not up to date is refused and stays as it is."""
 
-    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+    def __init__(self, url: str, *, pool_size: int = 8, upgrade: bool = True) -> None:
         self.url = _parse(url)
+        self.upgrade = upgrade
         self.engine = _engine(self.url, pool_size=pool_size)
         self._ready = False
         self._lock = Lock()
@@ -41,6 +43,12 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """A transaction that sees one moment of the database, whatever is written or erased meanwhile."""
         self.prepare()
+        with self.read_as_it_is() as connection:
+            yield connection
+
+    @contextmanager
+    def read_as_it_is(self) -> Iterator[Connection]:
+        """The same, for tables of any age."""
         with self._translated(), self._reader() as connection, connection.begin():
             yield connection
 
@@ -48,6 +56,12 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """A transaction that is durable when this returns, and did nothing when it raises."""
         self.prepare()
+        with self.write_as_it_is() as connection:
+            yield connection
+
+    @contextmanager
+    def write_as_it_is(self) -> Iterator[Connection]:
+        """The same, for tables of any age, or none."""
         with self._translated(), self._writer() as connection, connection.begin():
             yield connection
 
@@ -57,8 +71,12 @@ class Database:
             return
         with self._lock:
             if not self._ready:
-                with self._translated(), self._writer() as connection, connection.begin():
-                    migrate(connection)
+                if self.upgrade:
+                    with self.write_as_it_is() as connection:
+                        migrate(connection)
+                else:
+                    with self.read_as_it_is() as connection:
+                        check_layout(connection)
                 self._ready = True
 
     def scrub(self) -> bool:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Double, ForeignKey, ForeignKeyConstraint, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 metadata = MetaData()
 
@@ -17,8 +29,9 @@ conversations = Table(
     Column("snapshot", Text, nullable=False),  # JSON: what the log replays to
     Column("subject", String(200)),  # whom the conversation is about, for erasure
     Column("expires_at", Double),
+    Column("bytes", BigInteger, nullable=False, server_default="0"),  # of the snapshot and the log, as text
     Index("conversations_by_tenant", "tenant", "created_at", "id"),
-    Index("conversations_by_subject", "tenant", "subject"),
+    Index("conversations_by_subject", "tenant", "subject", "created_at", "id"),
     Index("conversations_by_expiry", "expires_at"),
 )
 
@@ -65,6 +78,17 @@ schema_uses = Table(  # every schema that the log of a conversation names: they 
     Column("schema", String(24), primary_key=True),
     ForeignKeyConstraint(["tenant", "schema"], ["schemas.tenant", "schemas.id"]),
     Index("schema_uses_by_schema", "tenant", "schema"),
+)
+
+actions = Table(
+    "actions",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("tenant", String(100), nullable=False),  # empty where all tenants were meant
+    Column("action", String(40), nullable=False),
+    Column("detail", String(200), nullable=False),
+    Index("actions_by_time", "at"),
 )
 
 migrations = Table(

@@ -145,6 +145,20 @@ MIGRATIONS: dict[int, tuple[str | Callable[[Connection], None], ...]] = {
             FOREIGN KEY (tenant, schema) REFERENCES schemas (tenant, id))""",
         "CREATE INDEX schema_uses_by_schema ON schema_uses (tenant, schema)",
     ),
+    6: (
+        "DROP INDEX conversations_by_subject",  # listing a subject's conversations walked over all of the tenant's
+        "CREATE INDEX conversations_by_subject ON conversations (tenant, subject, created_at, id)",
+        "ALTER TABLE conversations ADD COLUMN bytes BIGINT NOT NULL DEFAULT 0",
+        """UPDATE conversations SET bytes = length(snapshot)
+            + (SELECT coalesce(sum(length(entry)), 0) FROM entries WHERE entries.conversation = conversations.id)""",
+        """CREATE TABLE actions (
+            id VARCHAR(32) PRIMARY KEY,
+            at DOUBLE PRECISION NOT NULL,
+            tenant VARCHAR(100) NOT NULL,
+            action VARCHAR(40) NOT NULL,
+            detail VARCHAR(200) NOT NULL)""",
+        "CREATE INDEX actions_by_time ON actions (at)",
+    ),
 }
 LATEST = max(MIGRATIONS)
 
@@ -158,13 +172,10 @@ def migrate(connection: Connection, *, upto: int = LATEST) -> list[int]:
         connection.execute(text("SET LOCAL lock_timeout = 0"))
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     applied = current(connection)
-    if applied > LATEST:
-        raise StoreError(
-            f"The database was made by a newer somdst (layout {applied}, this one knows {LATEST}): upgrade somdst."
-        )
+    _refuse_newer(applied)
     if applied == 0:
         if connection.dialect.name == "sqlite" and (others := inspect(connection).get_table_names()):
-            raise StoreError(f"This is not a somdst database: it has a table {others[0]}. Name another file.")
+            raise StoreError(f"This is not a somdst database: it has a table {others[0]}. Name another.")
         connection.execute(
             text("CREATE TABLE migrations (number INTEGER PRIMARY KEY, applied_at DOUBLE PRECISION NOT NULL)")
         )
@@ -177,6 +188,29 @@ def migrate(connection: Connection, *, upto: int = LATEST) -> list[int]:
                 step(connection)
         connection.execute(text("INSERT INTO migrations VALUES (:number, :at)"), {"number": number, "at": time.time()})
     return missing
+
+
+def check_layout(connection: Connection) -> None:
+    """Refuse a database that is not up to date."""
+    applied = current(connection)
+    _refuse_newer(applied)
+    if applied == 0:
+        others = inspect(connection).get_table_names()
+        raise StoreError(
+            f"This is not a somdst database: it has {f'a table {others[0]}' if others else 'no tables'}. Name another."
+        )
+    if applied < LATEST:
+        raise StoreError(
+            f"The database is of an older somdst (layout {applied}, this one reads {LATEST}): make a copy with "
+            "`somdst store backup`, then run `somdst store upgrade`."
+        )
+
+
+def _refuse_newer(applied: int) -> None:
+    if applied > LATEST:
+        raise StoreError(
+            f"The database was made by a newer somdst (layout {applied}, this one knows {LATEST}): upgrade somdst."
+        )
 
 
 def current(connection: Connection) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
-from somdst.errors import KeyReused
+from somdst.errors import Conflict, KeyReused, NotFound, StoreError
 from somdst.store.layout import entries, idempotency_keys
 from somdst.tracking.log import Result
 from somdst.tracking.records import Entry, Snapshot
@@ -122,3 +122,58 @@ def claim_keys(connection: Connection, claims: Sequence[Claim], now: float) -> s
 def dump(record: Entry | Snapshot) -> str:
     """A record as it is stored. Escaped to ASCII, so that any text can be, half a surrogate pair included."""
     return json.dumps(record.to_json(defaults=False), separators=(",", ":"))
+
+
+# What is refused, and what is done
+
+
+def not_found(conversation: str) -> NotFound:
+    return NotFound(f"There is no conversation {conversation}: it was never made, was erased or has expired.")
+
+
+class PreparedWrite:
+    """A write with its records as text: each becomes JSON once, before the transaction."""
+
+    def __init__(self, write: Write, expires_at: float | None) -> None:
+        self.write = write
+        self.expires_at = expires_at
+        self.snapshot = dump(write.result.snapshot)
+        self.entry = dump(write.result.entry)
+
+    def claim(self, key: Key) -> Claim:
+        write = self.write
+        return Claim(write.tenant, key, write.conversation, write.result.version, self.snapshot, self.expires_at)
+
+
+def refusal(write: Write, version: int | None) -> StoreError | None:
+    if version is None:
+        return not_found(write.conversation)
+    return None if version == write.before else moved_on(write, version=version)
+
+
+def moved_on(write: Write, *, version: int | None = None) -> Conflict:
+    newer = "has moved on" if version is None else f"is at version {version}"
+    return Conflict(
+        f"The conversation {write.conversation} {newer} and the change was made from version {write.before}: "
+        "read it again, then repeat the change.",
+        version=version,
+    )
+
+
+def with_free_keys(connection: Connection, rows: Sequence[PreparedWrite], accepted: list[int], now: float) -> list[int]:
+    """Those of the accepted writes whose keys, if they have any, were free, and that follow no other."""
+    claims: dict[tuple[str, str], tuple[int, Claim]] = {}
+    for i in accepted:
+        if key := rows[i].write.key:
+            claims.setdefault((rows[i].write.tenant, key.key), (i, rows[i].claim(key)))  # of two the first is done
+    claimed = claim_keys(connection, [claim for _, claim in claims.values()], now)
+    first = {i for pair, (i, _) in claims.items() if pair in claimed}
+    kept: list[int] = []
+    left_out: set[str] = set()  # what was made from a write that is not done cannot be done either
+    for i in accepted:
+        write = rows[i].write
+        if write.conversation not in left_out and (write.key is None or i in first):
+            kept.append(i)
+        else:
+            left_out.add(write.conversation)
+    return kept

@@ -1,0 +1,218 @@
+"""What breaks a service while it is used: `Replica`, a process to be killed and paused, and `Nemesis`, the faults.
+
+A fault begins, lasts for some calls of the clients (or a few seconds, if nobody makes progress), and is healed. Which
+faults there are depends on the database. Clients and their calls are in `torture.py`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from disk import cut_power
+from postgres import PostgresServer
+
+from somdst.errors import SomdstError
+
+SCRIPT = Path(__file__).parents[1] / "tests" / "serve_scripted.py"
+"""The real service with a predictor of rules: the store is tortured, not the model."""
+PATIENCE = 120.0
+"""Seconds in which a process has to start or to end, on a machine that is busy with other things."""
+DAY = 24 * 3600.0
+RETENTION = 30 * DAY
+
+Wait = Callable[[int], None]
+"""Returns after so many more calls, or after a few seconds."""
+
+
+class TortureError(SomdstError):
+    """The torture itself could not go on."""
+
+
+class Replica:
+    """A service that a parent process starts again whenever it is killed. The parent keeps the port open."""
+
+    def __init__(self, port: int, database: str, folder: Path, *options: str) -> None:
+        self.port, self.folder = port, folder
+        self.url = f"http://127.0.0.1:{port}"
+        paths = ["--clock", str(folder / "clock"), "--disk", str(folder)]
+        limits = ["--retention-seconds", str(RETENTION), "--turn-timeout", "30", "--body-timeout", "30"]
+        fixed = ["--port", str(port), "--database", database, "--reborn"]
+        self.command = [sys.executable, str(SCRIPT), *fixed, *paths, *limits, *options]
+
+    def start(self) -> None:
+        with (self.folder / f"{self.port}.log").open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log)
+        self.child = self._next_child()
+
+    def wait(self) -> None:
+        """Until it is ready."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._ready():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise TortureError(f"A replica did not start: see {self.folder / f'{self.port}.log'}.")
+            time.sleep(0.05)
+
+    def _ready(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _next_child(self) -> int:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise TortureError(f"A replica ended: see {self.folder / f'{self.port}.log'}.")
+        return int(line)
+
+    def kill(self) -> None:
+        os.kill(self.child, signal.SIGKILL)
+        self.child = self._next_child()
+
+    def pause(self) -> None:
+        os.kill(self.child, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.child, signal.SIGCONT)
+
+    def kill_and_stay(self) -> None:
+        """It is not started again until `come_back`."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        os.kill(self.child, signal.SIGKILL)
+        state = Path(f"/proc/{self.child}/stat")
+        while state.read_text().rpartition(")")[2].split()[0] != "Z":  # then it has no file open any more
+            time.sleep(0.005)
+
+    def come_back(self) -> None:
+        os.kill(self.process.pid, signal.SIGCONT)
+        self.child = self._next_child()
+
+    def stop(self) -> None:
+        """As an operator does it: what was accepted is finished."""
+        os.kill(self.child, signal.SIGTERM)
+        self.process.wait(PATIENCE)
+
+    def memory(self) -> float:
+        """Megabytes that are its own."""
+        lines = Path(f"/proc/{self.child}/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
+    def handles(self) -> int:
+        """Open files and connections."""
+        return len(os.listdir(f"/proc/{self.child}/fd"))  # noqa: PTH208
+
+
+class Nemesis:
+    def __init__(
+        self, replicas: Sequence[Replica], database: str, folder: Path, *, server: PostgresServer | None = None
+    ) -> None:
+        self.replicas, self.database, self.folder, self.server = replicas, database, folder, server
+        self.counts: Counter[str] = Counter()
+        self.offset = 0.0
+        """Seconds that the clocks of all replicas are ahead."""
+
+    @property
+    def faults(self) -> dict[str, Callable[[random.Random, Wait], None]]:
+        common = {"kills": self.kill, "kills of all": self.kill_all, "pauses": self.pause, "clock jumps": self.jump}
+        if "://" not in self.database:
+            return {**common, "power cuts": self.cut_power, "full disks": self.fill, "slow disks": self.slow}
+        own = {"database restarts": self.restart, "database pauses": self.pause_database} if self.server else {}
+        return {**common, **own, "dropped connections": self.drop}
+
+    def do(self, name: str, chance: random.Random, wait: Wait) -> None:
+        self.counts[name] += 1
+        self.faults[name](chance, wait)
+
+    # Processes
+
+    def kill(self, chance: random.Random, wait: Wait) -> None:
+        chance.choice(self.replicas).kill()
+        wait(3)
+
+    def kill_all(self, chance: random.Random, wait: Wait) -> None:
+        for replica in self.replicas:
+            replica.kill()
+        wait(3)
+
+    def pause(self, chance: random.Random, wait: Wait) -> None:
+        """A writer that sleeps in the middle of its work, and goes on after the others did."""
+        replica = chance.choice(self.replicas)
+        replica.pause()
+        wait(chance.randint(3, 20))
+        if chance.random() < 0.2:
+            replica.kill()  # killed in its sleep
+        else:
+            replica.resume()
+
+    def jump(self, chance: random.Random, wait: Wait) -> None:
+        self.set_clock(chance.uniform(-DAY, DAY))
+
+    def set_clock(self, offset: float) -> None:
+        new = self.folder / "clock.new"
+        new.write_text(str(offset))
+        new.replace(self.folder / "clock")
+        self.offset = offset
+
+    # SQLite
+
+    def cut_power(self, chance: random.Random, wait: Wait) -> None:
+        for replica in self.replicas:
+            replica.kill_and_stay()
+        cut_power(Path(self.database), self.folder)
+        for replica in self.replicas:
+            replica.come_back()
+        wait(3)
+
+    def fill(self, chance: random.Random, wait: Wait) -> None:
+        (self.folder / "full").touch()
+        wait(chance.randint(3, 20))
+        (self.folder / "full").unlink()
+
+    def slow(self, chance: random.Random, wait: Wait) -> None:
+        (self.folder / "slow").write_text(str(chance.uniform(0.01, 0.2)))
+        wait(chance.randint(3, 20))
+        (self.folder / "slow").unlink()
+
+    # PostgreSQL
+
+    def restart(self, chance: random.Random, wait: Wait) -> None:
+        assert self.server is not None
+        self.server.stop(mode="immediate")
+        self.server.start()
+        wait(3)
+
+    def drop(self, chance: random.Random, wait: Wait) -> None:
+        self._backends("SELECT pg_terminate_backend(pid) FROM pg_stat_activity")
+        wait(3)
+
+    def pause_database(self, chance: random.Random, wait: Wait) -> None:
+        """PostgreSQL's answer to a disk that does not answer: all that is under way stands still."""
+        pids = self._backends("SELECT pid FROM pg_stat_activity")
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        wait(chance.randint(3, 20))
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _backends(self, query: str) -> list[int]:
+        import psycopg
+
+        with psycopg.connect(self.database, autocommit=True) as connection:
+            mine = " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            return [row[0] for row in connection.execute((query + mine).encode()).fetchall()]

@@ -1,0 +1,146 @@
+#!/usr/bin/env python
+"""What a store costs as it grows: `python benchmarks/store_size.py --conversations 1000000`.
+
+First as one conversation gets longer, then as there are more conversations: a tenth, then all of them. Each figure is
+the median of some repeats, in milliseconds. Does not run a model. `--database` takes PostgreSQL too; what was there
+before stays, and what this wrote is erased at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+from conversation_length import TENANT, fill, measure, spoken
+from sqlalchemy import delete, insert
+
+from somdst.cli import options
+from somdst.cli.main import run_alone
+from somdst.cli.output import print_json, print_tables, working
+from somdst.evaluate.tables import Table
+from somdst.store import Store, Write
+from somdst.store.layout import conversations, entries
+from somdst.store.writes import dump
+
+LENGTHS = (10, 1_000, 20_000)
+BATCH = 10_000
+SUBJECTS = 10
+"""Conversations per subject."""
+
+
+def main(
+    database: Annotated[str | None, typer.Option(help="A file or URL to write to. Default: a new file.")] = None,
+    number: Annotated[int, typer.Option("--conversations", min=100, help="Conversations to store.")] = 10_000,
+    longest: Annotated[int, typer.Option(min=10, help="Leave out longer conversations.")] = LENGTHS[-1],
+    repeats: Annotated[int, typer.Option(min=1, help="How often each thing is measured.")] = 50,
+    as_json: options.JsonOption = False,
+) -> None:
+    with TemporaryDirectory() as folder, working("measuring"):
+        store = Store(database or str(Path(folder) / "conversations.sqlite"))
+        by_length = [measure(store, length, repeats=repeats) for length in LENGTHS if length <= longest]
+        by_number: list[dict[str, float]] = []
+        for start, end in ((0, number // 10), (number // 10, number)):
+            stock(store, start, end)
+            by_number.append(measure_store(store, end, repeats=repeats))
+        clear(store)
+        store.close()
+    if as_json:
+        print_json({"by_length": by_length, "by_number": by_number})
+        return
+    print_tables([_table("A conversation as it grows", by_length), _table("A store as it grows", by_number)])
+
+
+def _table(title: str, rows: list[dict[str, float]]) -> Table:
+    cells = tuple(tuple(row.values()) for row in rows)
+    return Table(title.replace(" ", "-"), title, tuple(rows[0]), cells, "Medians in milliseconds.")
+
+
+def stock(store: Store, start: int, end: int) -> None:
+    """Write conversations with one turn each, many per transaction. Their ids are their numbers."""
+    template = fill(store, 1)
+    record, [entry] = store.read(TENANT, template), store.log(TENANT, template)
+    text, said = dump(record.snapshot), dump(entry)
+    now = store.clock()
+    for first in range(start, end, BATCH):
+        numbers = range(first, min(end, first + BATCH))
+        made = [
+            {
+                "id": id_of(number),
+                "tenant": TENANT,
+                "created_at": now + number,
+                "updated_at": now + number,
+                "version": 1,
+                "snapshot": text,
+                "subject": subject_of(number),
+                "expires_at": now + 1e9,
+            }
+            for number in numbers
+        ]
+        logs = [
+            {"conversation": id_of(number), "version": 1, "kind": "turn", "source": "model", "entry": said}
+            for number in numbers
+        ]
+        with store.database.write() as connection:
+            connection.execute(insert(conversations), made)
+            connection.execute(insert(entries), logs)
+    store.erase(TENANT, template)
+
+
+def id_of(number: int) -> str:
+    return f"{number:032x}"
+
+
+def subject_of(number: int) -> str:
+    return f"subject-{number // SUBJECTS}"
+
+
+def measure_store(store: Store, number: int, *, repeats: int) -> dict[str, float]:
+    """Milliseconds of each operation among so many conversations."""
+    work = operations(store, number, repeats)
+    row: dict[str, float] = {"conversations": number}
+    for name, one in work.items():
+        times: list[float] = []
+        for repeat in range(repeats):
+            began = time.perf_counter()
+            one(repeat)
+            times.append((time.perf_counter() - began) * 1000)
+        row[name] = median(times)
+    return row
+
+
+def operations(store: Store, number: int, repeats: int) -> dict[str, Callable[[int], object]]:
+    """What is done to a store with so many conversations, at most `repeats` times each."""
+    middle = number // 2
+    page = store.page(TENANT, limit=50)
+
+    def turn(repeat: int) -> object:
+        record = store.read(TENANT, id_of(middle + repeat))
+        return store.append(Write(TENANT, record.id, spoken(record.snapshot, repeat)))
+
+    made = [store.create(TENANT, subject=f"erased-{number}-{repeat}").id for repeat in range(2 * repeats)]
+    return {
+        "read": lambda repeat: store.read(TENANT, id_of(middle + repeat)),
+        "log": lambda repeat: store.log(TENANT, id_of(middle + repeat)),
+        "turn": turn,
+        "create": lambda _: store.create(TENANT, subject="new"),
+        "first page": lambda _: store.page(TENANT, limit=50),
+        "next page": lambda _: store.page(TENANT, limit=50, after=page.next),
+        "page of a subject": lambda repeat: store.page(TENANT, limit=50, subject=subject_of(repeat * SUBJECTS)),
+        "erase": lambda repeat: store.erase(TENANT, made[repeat]),
+        "erase a subject": lambda repeat: store.erase_subject(TENANT, f"erased-{number}-{repeats + repeat}"),
+        "expire": lambda _: store.expire(),
+    }
+
+
+def clear(store: Store) -> None:
+    with store.database.write() as connection:
+        connection.execute(delete(conversations).where(conversations.c.tenant == TENANT))
+
+
+if __name__ == "__main__":
+    run_alone(main)

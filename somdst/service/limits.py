@@ -1,0 +1,102 @@
+"""What one tenant may do and store: `Meter`, and `within_limits`, which stands before the routes. Off by default.
+
+Each replica counts turns for itself, in memory. Stored conversations and bytes are counted in the database, at most
+every ten seconds per tenant, plus what this replica accepted since. So a tenant may pass these limits by what it stores
+through other replicas in ten seconds. Nothing that was accepted is ever refused later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from somdst.errors import TooMuch
+from somdst.service.configuration import Limits
+from somdst.store import Usage
+
+RECOUNT = 10.0
+"""Seconds after which a tenant's storage is counted again."""
+STORAGE_WAIT = 60
+"""Seconds for Retry-After where storage is full: only erasing or expiry helps."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    at: float
+    conversations: int
+    stored_bytes: int
+
+
+class Meter:
+    def __init__(
+        self, limits: Limits, usage: Callable[[str], Usage], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limits, self._usage, self._clock = limits, usage, clock
+        self._turns: dict[str, tuple[float, float]] = {}  # by tenant: how many may come now, and when that was so
+        self._stored: dict[str, _Counted] = {}
+
+    def take(self, tenant: str, turns: int) -> None:
+        """Count turns. A tenant may use up a second's worth at once, and then as many as come back."""
+        rate = self._limits.turns_per_second
+        if rate is None:
+            return
+        most, now = max(1.0, rate), self._clock()
+        left, since = self._turns.get(tenant, (most, now))
+        left = min(most, left + (now - since) * rate)
+        if left < 1:
+            wait = math.ceil((1 - left) / rate)
+            raise TooMuch(
+                f"You have sent more than {rate:g} turns per second: try again in {wait} s.", retry_after=wait
+            )
+        self._turns[tenant] = left - turns, now
+
+    async def store(self, tenant: str, *, size: int, creates: bool) -> None:
+        """Count what is going to be stored."""
+        if self._limits.conversations is None and self._limits.stored_bytes is None:
+            return
+        counted = self._stored.get(tenant)
+        if counted is None or self._clock() - counted.at >= RECOUNT:
+            usage = await asyncio.to_thread(self._usage, tenant)
+            counted = self._stored[tenant] = _Counted(self._clock(), usage.conversations, usage.stored_bytes)
+        most = self._limits.conversations
+        if creates and most is not None and counted.conversations >= most:
+            raise _full(f"{counted.conversations} conversations", f"{most}")
+        most = self._limits.stored_bytes
+        if most is not None and counted.stored_bytes >= most:
+            raise _full(f"{counted.stored_bytes} bytes", f"{most}")
+        counted.conversations += creates
+        counted.stored_bytes += size
+
+
+def _full(stored: str, most: str) -> TooMuch:
+    return TooMuch(
+        f"You have stored {stored} and may store {most}: erase conversations first.", retry_after=STORAGE_WAIT
+    )
+
+
+async def within_limits(request: Request) -> None:
+    """For every route: refuse with 429 what is over the tenant's limits. Reading and erasing are always allowed."""
+    if request.method != "POST":
+        return
+    meter: Meter = request.app.state.meter
+    tenant, path, body = str(request.state.tenant), request.url.path, await request.body()
+    creates = path == "/v1/conversations"
+    if path == "/v1/track":
+        meter.take(tenant, _turns(body))
+        return
+    if not creates:
+        meter.take(tenant, 1)
+    await meter.store(tenant, size=len(body), creates=creates)
+
+
+def _turns(body: bytes) -> int:
+    try:
+        return max(1, len(json.loads(body)["turns"]))
+    except (ValueError, KeyError, TypeError):
+        return 1  # the route says what is wrong with it

@@ -1,0 +1,28 @@
+"""The soak benchmark in small: it kills, counts, checks and draws. How fast the machine is, is not tested."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from soak import Plan, Point, Soaked, draw, soak, table
+
+
+@pytest.mark.slow
+def test_a_short_one(tmp_path: Path) -> None:
+    plan = Plan(seconds=4, conversations=3, kill_every=1, calibrate=1)
+    soaked = soak(str(tmp_path / "c.sqlite"), tmp_path, plan)
+    assert soaked.violations == []
+    assert soaked.counts["acknowledged"] == soaked.counts["writes"] == soaked.counts["entries"] > 0
+    assert soaked.kills
+    assert soaked.points[-1].memory_mb > 10 and soaked.points[-1].handles > 5
+    assert {"kills", "broken promises", "p99 ms", "memory MB"} <= {row[0] for row in table(soaked).rows}
+
+
+def test_the_picture(tmp_path: Path) -> None:
+    points = [Point(10.0 * n, None if n == 2 else 5.0 + n, 20.0, 100.0, 30) for n in range(1, 5)]
+    soaked = Soaked(100.0, 70.0, points=points, kills=[15.0])
+    draw(soaked, tmp_path / "soak.svg")
+    assert (tmp_path / "soak.svg").read_text().startswith("<?xml")
+    assert soaked.halves("p50_ms") == (6.0, 8.5) and soaked.halves("handles") == (30, 30)
+    assert soaked.to_json()["halves"]["memory_mb"] == (100.0, 100.0)
