@@ -35,7 +35,7 @@ class MlBst(System):
     def build(self, *, dropout: float) -> None:
         self.queries = SlotQueries(self.encoder, self.text_encoder.word_embeddings)
         self.slot_path, self.domain_path = self._path(dropout), self._path(dropout)
-        self.fusion = nn.Linear(self.width, self.width)
+        self.normalisation = nn.LayerNorm(self.width)  # a product of two vectors has no scale of its own
         self.generator = SlotValueGenerator(self.width, model_options(self.encoder, dropout=dropout))
 
     def _path(self, dropout: float) -> nn.TransformerDecoderLayer:
@@ -50,7 +50,7 @@ class MlBst(System):
         slots = self.slot_path(queries.names.expand(B, -1, -1), H, memory_key_padding_mask=~fed.mask)
         unsaid = ~fed.mask | (fed.parts == STATE)
         domains = self.domain_path(queries.domains.expand(B, -1, -1), H, memory_key_padding_mask=unsaid)
-        return torch.tanh(self.fusion(domains[:, queries.domain_of] * slots[:, queries.name_of]))
+        return self.normalisation(domains[:, queries.domain_of] * slots[:, queries.name_of])
 
     def losses(self, fed: Fed, labels: Written) -> tuple[Tensor, Tensor]:
         H, _ = self.encode(fed)

@@ -46,6 +46,8 @@ from somdst.model.prediction import Predictor, TurnInput
 
 MEASURED = "measured.json"
 TIMED_DIALOGUES = 12
+EVALUATED = 60
+"""Dialogues of dev that are evaluated on during training: some systems take minutes for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,8 @@ class _Comparing:
         return tuple(results), True
 
     def _settings(self, entry: Entry) -> Settings:
-        chosen = self.settings.model_copy(update={"system": entry.name})
+        evaluated = min(self.settings.dev_limit or EVALUATED, EVALUATED)
+        chosen = self.settings.model_copy(update={"system": entry.name, "dev_limit": evaluated})
         chosen.model_fields_set.discard("epochs" if self.minutes is not None else "")
         return chosen
 
