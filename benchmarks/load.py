@@ -3,7 +3,7 @@
 Two shapes. Closed: a fixed number of conversations, each sending its next turn as soon as the last was answered, which
 shows how much the service can do. Open: turns arrive at a given rate, however fast the service is, and a turn's latency
 counts from when it should have been sent, so that a stall is not hidden. The HTTP client is a few lines over a socket:
-a full one would take as much of the machine as the service that it measures. Run by `service.py`.
+a full one would take as much of the machine as the service that it measures. Run by `service.py` and others.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from typing import Any
 
-from somdst.errors import SomdstError
+from somdst.errors import InputError, SomdstError
 from somdst.memory.dialogue import Dialogue, Turn
 
 
@@ -72,9 +73,18 @@ class Connections:
 class Talks:
     """As many conversations as there are seats; one whose dialogue has ended makes room for the next dialogue."""
 
-    def __init__(self, connections: Connections, dialogues: Sequence[Dialogue], *, seats: int) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        dialogues: Sequence[Dialogue],
+        *,
+        seats: int,
+        schemas: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        """`schemas` are given to new conversations in turn; without any, they have the service's own."""
         self._connections = connections
         self._dialogues = cycle(dialogues)
+        self._schemas = cycle({"schema": schema} for schema in schemas) if schemas else cycle([{}])
         self._ready: deque[str] = deque()
         self._seats: list[tuple[str, Iterator[Turn]]] = [("", iter(()))] * seats
 
@@ -95,10 +105,13 @@ class Talks:
         return id, turn
 
     async def _start(self) -> str:
+        body = next(self._schemas)
         while True:
-            status, text = await self._connections.post("/v1/conversations", {})
+            status, text = await self._connections.post("/v1/conversations", body)
             if status == 201:
                 return str(json.loads(text)["id"])
+            if status == 422:
+                raise InputError(json.loads(text)["error"])
             if status != 503:
                 raise LoadError(f"A conversation could not be started: status {status}, {text[:200]!r}.")
             await asyncio.sleep(0.1)
@@ -107,10 +120,17 @@ class Talks:
 class Load:
     """Turns of `seats` conversations at once, sent to the service at `port`."""
 
-    def __init__(self, port: int, dialogues: Sequence[Dialogue], *, seats: int) -> None:
+    def __init__(
+        self, port: int, dialogues: Sequence[Dialogue], *, seats: int, schemas: Sequence[dict[str, Any]] = ()
+    ) -> None:
         self.connections = Connections(port)
-        self.talks = Talks(self.connections, dialogues, seats=seats)
+        self.talks = Talks(self.connections, dialogues, seats=seats, schemas=schemas)
         self.seats = seats
+
+    async def send(self, seat: int) -> Sample:
+        """The next turn of one seat, now."""
+        id, turn = await self.talks.next(seat)
+        return await self._send(id, turn, due=asyncio.get_running_loop().time())
 
     async def closed(self, seconds: float) -> list[Sample]:
         """Every seat sends its next turn when the last was answered."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +15,7 @@ from scripted import AnyRules
 from sqlalchemy import text
 from test_service_core import Gated, queued
 
-from somdst import Schema, Slot, State, Tracker, Turn
+from somdst import Conversation, Schema, Slot, State, Tracker, Turn
 from somdst.errors import Conflict, InputError, NotFound, StateError, StoreError
 from somdst.memory.state import DONTCARE
 from somdst.model.prediction import TurnInput
@@ -99,6 +100,36 @@ def test_a_rerun_has_each_turn_under_its_schema() -> None:
     three = tracker.under(CAFE).step(two.snapshot, Turn("", "pizza topping egg, coffee milk oat"))
     log = log_of(edits.start(PIZZA.id), one, two, three)
     assert rerun(Tracker(AnyRules()), {"c": log}, schemas={s.id: s for s in (PIZZA, CAFE)}) == {"c": []}
+
+
+# A conversation in memory
+
+
+def test_a_conversation_in_memory(tmp_path: Path) -> None:
+    tracker = Tracker(AnyRules(), schema=PIZZA, threshold=0.5)
+    conversation, other = tracker.start(), tracker.start()
+    conversation.update("pizza size large, maybe pizza topping ham")
+    result = conversation.change_schema(CAFE)
+    assert {item.slot for item in result.refused} == {"pizza-size", "pizza-topping"} and result.state == State()
+    turn = Turn("", "coffee milk oat, pizza topping egg")
+    assert [r.state.to_json() for r in tracker.update_many([(conversation, turn), (other, turn)])] == [
+        {"coffee-milk": "oat"},
+        {"pizza-topping": "egg"},
+    ]
+    assert conversation.correct("coffee-milk", "cow").state["coffee-milk"] == "cow"
+    with pytest.raises(InputError, match="no slot"):
+        conversation.correct("pizza-topping", "egg")
+    data = json.loads(json.dumps(conversation.to_json()))
+    again = Conversation.from_json(data, tracker=tracker)
+    assert again.snapshot == conversation.snapshot and again.now.schema == CAFE
+    assert again.to_dialogue(id="d").schema == CAFE and "schemas" not in other.to_json()
+    with pytest.raises(StateError, match="which is not under `schemas`"):
+        Conversation.from_json({**data, "schemas": {}}, tracker=tracker)
+    for _ in range(3):
+        again.undo()
+    assert (again.now, again.state) == (tracker, State({"pizza-size": "large"}))
+    assert again.redo().snapshot.schema == CAFE.id
+    assert again.change_schema(None).snapshot.schema is None
 
 
 # The store

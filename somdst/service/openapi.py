@@ -20,7 +20,7 @@ from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema, Slot
 from somdst.model.prediction import Evidence
 from somdst.service.core import Replayed, Written
-from somdst.service.schema_views import SchemaPageView
+from somdst.service.schema_views import CheckedSchemaView, SchemaPageView
 from somdst.service.views import (
     Answer,
     ConversationView,
@@ -94,6 +94,7 @@ SCHEMA = SchemaView.of(
         different=[["train-departure", "train-destination"]],
     )
 )
+CHECKED = CheckedSchemaView.checked(Schema([Slot.of("pizza", "size", values=["small", "large"])]))
 SCHEMAS = SchemaPageView.of([StoredSchema(SCHEMA.schema(), TIME.timestamp())], next=None)
 MODEL = ModelView(
     id="somdst",

@@ -24,7 +24,7 @@ from somdst.service.routes import (
     encode_cursor,
 )
 from somdst.service.schema_input import read_schema
-from somdst.service.schema_views import SchemaPageView
+from somdst.service.schema_views import CheckedSchemaView, SchemaPageView
 from somdst.service.views import Answer, SchemaView
 
 router = APIRouter(prefix="/v1", dependencies=[Authorised])
@@ -39,12 +39,12 @@ async def add_schema(core: Core, tenant: Tenant, body: NewSchema) -> SchemaView:
     return SchemaView.of((await core.call(core.store.schemas.add, tenant, schema)).schema)
 
 
-@router.post("/schemas/check", tags=["schemas"], responses=answers(openapi.SCHEMA, 413, 415))
-async def check_schema(core: Core, tenant: Tenant, body: NewSchema) -> SchemaView:
-    """Read a schema as `POST /v1/schemas` does, with the same errors, and store nothing."""
+@router.post("/schemas/check", tags=["schemas"], responses=answers(openapi.CHECKED, 413, 415))
+async def check_schema(core: Core, tenant: Tenant, body: NewSchema) -> CheckedSchemaView:
+    """Read a schema as `POST /v1/schemas` does, with the same errors, store nothing, and say what could be better."""
     schema = await asyncio.to_thread(read_schema, body.given)
     core.models.tracker.under(schema)
-    return SchemaView.of(schema)
+    return await asyncio.to_thread(CheckedSchemaView.checked, schema)
 
 
 @router.get("/schemas", tags=["schemas"], responses=answers(openapi.SCHEMAS))

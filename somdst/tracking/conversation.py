@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from somdst.errors import InputError, StateError
 from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.schema import Schema
 from somdst.memory.state import State, Value
 from somdst.tracking import edits
 from somdst.tracking.audit import SlotEvent, in_force, slot_history, to_dialogue
@@ -30,8 +31,13 @@ class Conversation:
     Every method that changes something gives a `Result`. A method that raises leaves the conversation as it was.
     """
 
-    def __init__(self, tracker: Tracker, entries: Sequence[Entry] = ()) -> None:
+    def __init__(
+        self, tracker: Tracker, entries: Sequence[Entry] = (), *, schemas: Mapping[str, Schema] | None = None
+    ) -> None:
+        """`schemas` are those that the entries name, by their ids."""
         self.tracker = tracker
+        self._trackers: dict[str | None, Tracker] = {None: tracker}
+        self._trackers |= {id: tracker.under(schema) for id, schema in (schemas or {}).items()}
         self.snapshot = replay(entries)
         self._entries = list(entries)
         self.lock = threading.RLock()
@@ -39,6 +45,11 @@ class Conversation:
     @property
     def entries(self) -> tuple[Entry, ...]:
         return tuple(self._entries)
+
+    @property
+    def now(self) -> Tracker:
+        """The tracker with the schema in force: `tracker`, unless the schema was changed."""
+        return self._trackers[self.snapshot.schema]
 
     @property
     def state(self) -> State:
@@ -57,7 +68,7 @@ class Conversation:
     def update(self, user: str, system: str = "") -> Result:
         """The next turn: what the system said, if anything, and what the user said to it."""
         with self.lock:
-            return self.take(self.tracker.step(self.snapshot, Turn(system=system, user=user)))
+            return self.take(self.now.step(self.snapshot, Turn(system=system, user=user)))
 
     async def update_async(self, user: str, system: str = "") -> Result:
         """`update` in a thread, so that the event loop is not blocked."""
@@ -66,12 +77,12 @@ class Conversation:
     def correct(self, slot: str, value: Value | None, *, pin: bool = False) -> Result:
         """Write a value by hand; None deletes. The next turn starts from it."""
         with self.lock:
-            return self.take(self.tracker.correct(self.snapshot, {slot: value}, pin=pin))
+            return self.take(self.now.correct(self.snapshot, {slot: value}, pin=pin))
 
     def pin(self, *slots: str) -> Result:
         """From now on only new evidence in a later utterance changes these slots."""
         with self.lock:
-            return self.take(self.tracker.pin(self.snapshot, slots))
+            return self.take(self.now.pin(self.snapshot, slots))
 
     def unpin(self, *slots: str) -> Result:
         """Let every prediction change these slots again."""
@@ -89,6 +100,15 @@ class Conversation:
         with self.lock:
             chosen = slots or tuple(self.snapshot.pending)
             return self.take(edits.reject(self.snapshot, chosen))
+
+    def change_schema(self, schema: Schema | None) -> Result:
+        """Go on under another schema; None is the tracker's own. What still fits is kept, and `refused` of the result
+        says what does not."""
+        with self.lock:
+            id, tracker = (None, self.tracker) if schema is None else (schema.id, self.tracker.under(schema))
+            result = edits.change_schema(self.snapshot, tracker.schema, id=id)
+            self._trackers[id] = tracker
+            return self.take(result)
 
     def undo(self) -> Result:
         """Take back the last thing that happened, a turn or an edit. More undos go further back."""
@@ -112,26 +132,31 @@ class Conversation:
 
     def history(self, slot: str) -> tuple[SlotEvent, ...]:
         """Why does this slot have its value? Everything that happened to it, oldest first."""
-        return slot_history(self._entries, self.tracker.slot(slot))
+        return slot_history(self._entries, self.now.slot(slot))
 
     def to_dialogue(self, *, id: str) -> Dialogue:
         """The turns with their corrected states, to train on."""
-        return to_dialogue(self._entries, id=id)
+        return to_dialogue(self._entries, id=id, schema=self.now.schema if self.snapshot.schema else None)
 
     def to_json(self) -> dict[str, Any]:
         """The whole log, and the state for readers that only want that."""
         entries = [entry.to_json(defaults=False) for entry in self._entries]
-        return {"entries": entries, "state": self.state.to_json()}
+        schemas = {id: tracker.schema.to_json() for id, tracker in self._trackers.items() if id}
+        return {"entries": entries, "state": self.state.to_json(), **({"schemas": schemas} if schemas else {})}
 
     @classmethod
     def from_json(cls, data: object, *, tracker: Tracker) -> Conversation:
         """What `to_json` gave. The state is replayed from the log and must agree with the one that was written."""
         if not isinstance(data, Mapping) or not isinstance(data.get("entries"), list):
             raise StateError("A conversation is a JSON object with the key `entries`, a list.")
-        conversation = cls(tracker, read_log(data["entries"]))
+        entries, schemas = read_log(data["entries"]), _read_schemas(data.get("schemas"))
+        named = {entry.schema.after for entry in entries if entry.schema and entry.schema.after}
+        if missing := sorted(named - set(schemas)):
+            raise StateError(f"The conversation names the schema {missing[0]}, which is not under `schemas`.")
+        conversation = cls(tracker, entries, schemas=schemas)
         snapshot = conversation.snapshot
         for slot in (*snapshot.state, *snapshot.pinned, *snapshot.pending):
-            tracker.slot(slot)
+            conversation.now.slot(slot)
         if "state" in data and State.from_json(data["state"]) != conversation.state:
             raise StateError("The conversation's state is not what its entries lead to: one of them was changed.")
         return conversation
@@ -144,3 +169,11 @@ class Conversation:
 
     def _entry_at(self, number: int) -> Entry:
         return self._entries[number - 1]
+
+
+def _read_schemas(data: object) -> dict[str, Schema]:
+    if data is None:
+        return {}
+    if not isinstance(data, Mapping):
+        raise StateError("Under `schemas`, a conversation has its schemas by their ids.")
+    return {schema.id: schema for schema in map(Schema.from_json, data.values())}

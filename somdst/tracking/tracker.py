@@ -190,7 +190,8 @@ class Tracker:
         with ExitStack() as locks:
             for conversation in sorted(conversations, key=id):  # one order for all, so that nobody waits in a circle
                 locks.enter_context(conversation.lock)
-            results = self.step_many([(conversation.snapshot, turn) for conversation, turn in turns])
+            steps = [(conversation.snapshot, turn) for conversation, turn in turns]
+            results = self.step_many(steps, under=[conversation.now for conversation in conversations])
             for conversation, result in zip(conversations, results, strict=True):
                 conversation.take(result)
             return results

@@ -4,13 +4,14 @@
 // of the log. Everything that is drawn is computed from that log (`log.js`).
 
 import { Problem, apiKey, call, onceKey } from "./api.js";
+import { EXAMPLES, askForSchema, hintIn, readExample } from "./assistant.js";
 import { drawConversation, drawWaiting, light, reveal, toTheEnd } from "./conversation.js";
 import { asCurl, asJson } from "./dialogues.js";
 import { askForConversation, askForDialogue, askForKey } from "./dialogs.js";
 import { announce, byId, h, icon, keepingFocus } from "./dom.js";
 import { drawGrid } from "./grid.js";
 import { tell } from "./history.js";
-import { frames, inForce, placesOf, spoken, summary } from "./log.js";
+import { frames, inForce, placesOf, schemaIn, spoken, summary } from "./log.js";
 import { drawMemory, revealChanges } from "./memory.js";
 import { Replay } from "./replay.js";
 
@@ -21,7 +22,12 @@ const page = {
   entries: [],
   all: frames([]),
   looked: null, // number of the turn that is shown; null for the newest
-  schema: { domains: [], slots: [] },
+  schema: { domains: [], slots: [] }, // that of the conversation
+  schemas: new Map(), // by id; null is the service's own
+  own: null, // the person's own, for new conversations; null for the service's
+  hint: null, // something to say to it
+  model: null,
+  examples: [],
   replay: null,
   last: Promise.resolve(), // the action under way: the next one waits for it
   unsent: null, // the turn that got no answer, with its idempotency key
@@ -40,6 +46,8 @@ function draw() {
     drawGrid(page.all, looked(), { schema: page.schema, look, light: lightSlot });
     drawSlider();
     drawUndo();
+    drawWelcome();
+    drawModel();
   });
 }
 
@@ -59,7 +67,8 @@ function drawSlider() {
 function drawUndo() {
   const { done, undone } = inForce(page.entries);
   for (const [id, entry] of [["undo", done.at(-1)], ["redo", undone.at(-1)]]) {
-    const what = entry ? `${id === "undo" ? "Undo" : "Redo"} the ${entry.turn ? "turn" : entry.kind}` : null;
+    const kind = entry?.kind === "schema" ? "change of schema" : entry?.kind;
+    const what = entry ? `${id === "undo" ? "Undo" : "Redo"} the ${entry.turn ? "turn" : kind}` : null;
     byId(id).setAttribute("aria-disabled", String(!entry));
     byId(id).title = what ?? `There is nothing to ${id}`;
   }
@@ -103,12 +112,20 @@ function doing(act) {
 }
 
 async function start() {
-  const { id } = await call("POST", "v1/conversations", {});
-  show(id, []);
+  const { id } = await call("POST", "v1/conversations", page.own ? { schema: page.own.id } : {});
+  if (page.own) await read(id); // its first entry names the schema
+  else show(id, []);
+}
+
+/** Reads the schema of a log, unless it is known. */
+async function know(entries) {
+  const id = schemaIn(entries);
+  if (!page.schemas.has(id)) page.schemas.set(id, await call("GET", `v1/schemas/${id}`));
 }
 
 function show(id, entries) {
-  Object.assign(page, { id, entries, all: frames(entries), looked: null });
+  const schema = page.schemas.get(id ? schemaIn(entries) : page.own?.id ?? null) ?? page.schema;
+  Object.assign(page, { id, entries, schema, all: frames(entries), looked: null });
   history.replaceState(null, "", id ? `#${id}` : location.pathname);
   draw();
 }
@@ -120,6 +137,8 @@ async function read(id) {
     entries.push(...part.entries);
     more = part.entries.length === PART;
   }
+  await know(entries);
+  page.own = schemaIn(entries) ? page.schemas.get(schemaIn(entries)) : null;
   show(id, entries);
   toTheEnd();
 }
@@ -136,14 +155,19 @@ async function write(action, body, once = onceKey()) {
     await read(page.id);
     throw new Problem("Somebody else changed this conversation in the meantime: it was read again. Check it, then repeat your change.");
   }
-  if (answer.entry.version === page.entries.length + 1) show(page.id, [...page.entries, answer.entry]);
-  else await read(page.id);
+  const entries = [...page.entries, answer.entry];
+  if (answer.entry.version !== entries.length) await read(page.id);
+  else {
+    await know(entries);
+    show(page.id, entries);
+  }
   return answer.entry;
 }
 
 /** Tracks a turn. One that got no answer is sent again with the same key, so that it is never tracked twice. */
 function track(turn) {
   return doing(async () => {
+    if (!page.id) await start();
     const last = page.unsent;
     const same = last && last.id === page.id && last.user === turn.user && last.system === turn.system;
     const once = same && last.version === page.entries.length ? last.once : onceKey();
@@ -191,7 +215,7 @@ const acts = {
     const touched = page.all[now()].touched.get(slot);
     if (!touched) return;
     const last = inForce(page.entries).done.at(-1);
-    const alone = !last.turn && last.changes.length === 1 && last.changes[0].slot === slot;
+    const alone = last.kind === "schema" || (!last.turn && last.changes.length === 1 && last.changes[0].slot === slot);
     const [action, body] = alone ? ["undo", {}] : ["corrections", { values: { [slot]: touched.before } }];
     await write(action, { ...body, source: "person" });
     announce(`${spoken(slot)} is ${page.all[now()].state.get(slot) ?? "empty"} now`);
@@ -218,20 +242,73 @@ function undoOrRedo(kind) {
 
 // Replaying
 
-async function replay(title, turns) {
+async function replay(title, turns, own = null) {
   page.replay?.stop();
+  page.own = own;
   if (!(await doing(start))) return;
   page.replay = new Replay(title, turns, { track, stopped: () => { page.replay = null; } });
   await page.replay.step();
   document.querySelector('[data-key="replay:next"]')?.focus({ preventScroll: true });
 }
 
-function drawExamples(examples) {
-  const paste = () => askForDialogue((turns) => replay("Pasted dialogue", turns));
+function drawExamples() {
+  const paste = () => askForDialogue((turns) => replay("Pasted dialogue", turns, page.own));
   byId("examples").replaceChildren(
-    ...examples.map(({ title, about, turns }) =>
+    ...page.examples.map(({ title, about, turns }) =>
       example("play", title, about, `${turns.length} turns`, () => replay(title, turns))),
     example("plus", "Paste a dialogue", "Your own, as lines or JSON.", "", paste));
+  byId("assistants").replaceChildren(
+    example("plus", "Your own assistant", "Say what it should remember, and chat at once.", "", bringSchema),
+    ...EXAMPLES.map((item) => example("person", item.title, item.about, "", () => doing(async () => {
+      const text = await readExample(item);
+      await adopt(await call("POST", "v1/schemas", { schema: text }), { hint: hintIn(text) });
+    }))));
+}
+
+// Your own assistant
+
+function bringSchema() {
+  const current = page.schema.id === page.schemas.get(null)?.id ? null : page.schema.definition;
+  askForSchema({ current, live: Boolean(page.id && page.entries.length), chosen: adopt });
+}
+
+/** Goes on with a person's schema: `here`, in this conversation, or in a new one. */
+async function adopt(view, { here = false, hint = null } = {}) {
+  page.schemas.set(view.id, view);
+  if (here) {
+    await doing(async () => {
+      const { refused } = await write("schema", { schema: view.id, source: "person" });
+      page.own = view;
+      announce(refused.length ? `The schema was changed. Not kept: ${refused.map((item) => spoken(item.slot)).join(", ")}`
+        : "The schema was changed. Everything was kept.");
+    });
+    return;
+  }
+  page.replay?.stop();
+  Object.assign(page, { own: view, hint });
+  show(null, []);
+  announce(`Your assistant is ready. It remembers ${view.slots.length} slots.`);
+  byId("user").focus();
+}
+
+function drawWelcome() {
+  const own = page.own !== null;
+  byId("welcome-title").textContent = own ? "Your assistant is ready" : "Watch a memory form";
+  byId("welcome-text").textContent = own
+    ? "Type below what a user would say. The memory beside it shows what your assistant would keep of it, how sure it is, and which words each value came from."
+    : "Replay a conversation turn by turn, or type one below. The memory beside it shows what the tracker keeps, changes and forgets, how sure it is, and which words each value came from.";
+  byId("back-to-service").hidden = !own;
+  byId("examples").hidden = own;
+  byId("user").placeholder = own ? page.hint ?? "What a user would say" : "Something cheap in the north, please.";
+  byId("system").placeholder = own ? "What the assistant said before" : "Which part of town would you like?";
+}
+
+function drawModel() {
+  if (!page.model) return;
+  const { slots, domains } = page.schema;
+  const about = page.own ? `your ${domains.join(", ")} · ` : "";
+  byId("model").textContent = `${page.model.id} · ${about}${slots.length} ${slots.length === 1 ? "slot" : "slots"}`;
+  byId("model").hidden = false;
 }
 
 const example = (sign, title, about, size, click) =>
@@ -295,6 +372,12 @@ function listen() {
     byId("said").scrollTop = 0;
     user.focus({ preventScroll: true });
   });
+  byId("assistant").addEventListener("click", bringSchema);
+  byId("back-to-service").addEventListener("click", () => {
+    page.own = null;
+    show(null, []);
+    byId("user").focus({ preventScroll: true });
+  });
   byId("recent").addEventListener("click", () => askForConversation({
     open: (id) => {
       page.replay?.stop();
@@ -309,8 +392,8 @@ function listen() {
     byId("turn").focus();
   });
   byId("problem").querySelector("button").addEventListener("click", () => { byId("problem").hidden = true; });
-  copying("copy-json", "JSON", () => asJson(page.id, page.all, looked()));
-  copying("copy-curl", "curl command", () => asCurl(location.href, page.all, looked(), { key: Boolean(apiKey()) }));
+  copying("copy-json", "JSON", () => asJson(page.id, page.all, looked(), page.own));
+  copying("copy-curl", "curl command", () => asCurl(location.href, page.all, looked(), { key: Boolean(apiKey()), schema: page.own }));
   window.addEventListener("hashchange", () => openAddress());
   listenToTheme();
 }
@@ -342,11 +425,11 @@ async function connect() {
     try {
       const [schema, model, { examples }] = await Promise.all(
         ["v1/schema", "v1/model", "v1/examples"].map((path) => call("GET", path)));
-      page.schema = schema;
-      byId("model").textContent = `${model.id} · ${model.slots} slots`;
-      byId("model").hidden = false;
+      page.schemas.set(null, schema);
+      Object.assign(page, { schema, model, examples });
       byId("problem").hidden = true;
-      drawExamples(examples);
+      byId("assistant").hidden = byId("assistants").hidden = !model.any_schema;
+      drawExamples();
       return;
     } catch (problem) {
       if (problem.status === 401) await askForKey(apiKey() ? problem.message : "");

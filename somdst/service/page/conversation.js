@@ -60,6 +60,10 @@ function editSentence(entry) {
     case "pin": return `${who} pinned ${entry.pinned.map(spoken).join(", ")}`;
     case "unpin": return `${who} unpinned ${entry.unpinned.map(spoken).join(", ")}`;
     case "confirm": return `${who} confirmed ${slots}`;
+    case "schema": {
+      const lost = entry.refused.map((item) => `${spoken(item.slot)} “${shown(item.after)}”: ${item.reason}`);
+      return `${who} changed the schema. ${lost.length ? `Not kept: ${lost.join(" ")}` : "Everything was kept."}`;
+    }
     default: return `${who} rejected ${slots}`;
   }
 }

@@ -1,4 +1,5 @@
-// The three dialogs: paste a dialogue, open an earlier conversation, give an API key.
+// The small dialogs: paste a dialogue, open an earlier conversation, give an API key. The one for schemas is in
+// `assistant.js`.
 
 import { call, setApiKey } from "./api.js";
 import { byId, h, iconButton } from "./dom.js";
@@ -6,7 +7,7 @@ import { readDialogue } from "./dialogues.js";
 import { shown, spoken } from "./log.js";
 
 /** Shows a dialog. If `submit` throws, its sentence is shown in the dialog. */
-function show(dialog, submit = null) {
+export function show(dialog, submit = null) {
   const form = dialog.querySelector("form");
   const fault = dialog.querySelector(".fault");
   fault.hidden = true;
@@ -19,7 +20,8 @@ function show(dialog, submit = null) {
   return fault;
 }
 
-async function saying(fault, act) {
+/** Runs an action and shows its error as a sentence in the dialog. */
+export async function saying(fault, act) {
   try {
     fault.hidden = true;
     await act?.();
@@ -63,7 +65,7 @@ export async function askForConversation({ open, erased }) {
   const fault = show(dialog);
   await saying(fault, async () => {
     const { conversations } = await call("GET", "v1/conversations?limit=30");
-    const items = conversations.filter((item) => item.version > 0).map((item) => row(item, dialog, fault, open, erased));
+    const items = conversations.filter((item) => item.version > (item.schema ? 1 : 0)).map((item) => row(item, dialog, fault, open, erased));
     byId("recent-list").replaceChildren(...(items.length ? items : [h("li", { class: "empty" }, "There are none yet.")]));
   });
 }

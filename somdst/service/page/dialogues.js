@@ -82,24 +82,25 @@ function pair(utterances) {
   return turns; // a last word of the system has no turn
 }
 
-/** The conversation up to a frame as a line of the project's JSON lines: the state after every turn. */
-export function asJson(id, all, last) {
+/** The conversation up to a frame as a line of the project's JSON lines: the state after every turn. `schema` is the
+ * conversation's own, if it has one. */
+export function asJson(id, all, last, schema = null) {
   const turns = all.slice(1, last + 1).map(({ turn, state }) => ({
     system: turn.system,
     user: turn.user,
     state: Object.fromEntries([...state].sort(([a], [b]) => (a < b ? -1 : 1))),
   }));
-  return JSON.stringify({ id, turns });
+  return JSON.stringify({ id, turns, ...(schema && { schema: schema.definition }) });
 }
 
 /** A command that tracks the same turns and stores nothing. */
-export function asCurl(address, all, last, { key = false } = {}) {
+export function asCurl(address, all, last, { key = false, schema = null } = {}) {
   const turns = all.slice(1, last + 1).map(({ turn }) => ({ system: turn.system, user: turn.user }));
   return [
     `curl -s ${quote(new URL("v1/track", address).href)}`,
     key ? '-H "Authorization: Bearer $SOMDST_API_KEY"' : null,
     "-H 'Content-Type: application/json'",
-    `-d ${quote(JSON.stringify({ turns }))}`,
+    `-d ${quote(JSON.stringify({ turns, ...(schema && { schema: schema.id }) }))}`,
   ].filter(Boolean).join(" \\\n  ");
 }
 

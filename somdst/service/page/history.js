@@ -28,6 +28,7 @@ function sentence(event, number) {
     case "reject": return `${who} said no to “${shown(pending?.after)}”.`;
     case "pin": return `${who} pinned it: only words of a later turn change it.`;
     case "unpin": return `${who} unpinned it.`;
+    case "schema": return `${who} changed the schema${refused ? `, and it was taken out. ${refused.reason}` : change ? `, which spells it “${shown(change.after)}”.` : "."}`;
     case "undo": return `${who} took something back${change ? `: it was “${shown(change.after)}” again` : ""}.`;
     default: return `${who} did it again${change ? `: “${shown(change.after)}”` : ""}.`;
   }

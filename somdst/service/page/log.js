@@ -7,6 +7,7 @@ export function inForce(entries) {
   const done = [];
   const undone = [];
   for (const entry of entries) {
+    if (entry.kind === "start") continue; // it only names the schema, and cannot be undone
     if (entry.kind === "undo") undone.push(done.pop());
     else if (entry.kind === "redo") done.push(undone.pop());
     else {
@@ -15,6 +16,11 @@ export function inForce(entries) {
     }
   }
   return { done, undone };
+}
+
+/** Id of the schema in force; null is the service's own. An undo already carries the schema that it goes back to. */
+export function schemaIn(entries) {
+  return entries.findLast((entry) => entry.schema)?.schema.after ?? null;
 }
 
 /**
@@ -63,6 +69,7 @@ export function kindOf({ change, entry }) {
   if (entry.kind === "correction") {
     return { kind: "person", word: change.operation === "carryover" ? "checked" : "corrected" };
   }
+  if (entry.kind === "schema") return { kind: "person", word: change.after === null ? "did not fit" : "other spelling" };
   if (change.operation === "dontcare" || change.operation === "delete") {
     return { kind: change.operation, word: change.operation };
   }
