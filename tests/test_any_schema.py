@@ -16,10 +16,13 @@ from somdst.evaluate.run import run
 from somdst.memory.operations import Operation
 from somdst.model.prediction import TurnInput
 from somdst.model.predictor import _size
+from somdst.model.values import Proposal
 from somdst.tracking.step import reads_schemas
 
 torch = pytest.importorskip("torch")
+from somdst.learn.batches import Batches, Examples  # noqa: E402
 from somdst.learn.exporting import export  # noqa: E402
+from somdst.learn.settings import Settings  # noqa: E402
 from somdst.learn.torch_predictor import TorchPredictor  # noqa: E402
 from somdst.model.folder import ModelFolder  # noqa: E402
 from somdst.model.runtime import Runtime  # noqa: E402
@@ -132,3 +135,39 @@ def test_evaluation_takes_each_dialogue_s_own_schema(predictor: Any) -> None:
     own, given = run(predictor, [dialogues[0], replace(dialogues[0], schema=None)], schema=BIKE)
     assert own.turns[0].gold == State({"pizza-size": "large"}), "a dialogue's own schema goes first"
     assert given.turns[0].gold == State()
+
+
+@pytest.mark.parametrize(
+    ("generated", "certainty", "expected"),
+    [
+        ("large", 0.9, "large"),  # said word for word
+        ("lrge", 0.9, "large"),  # near enough
+        ("huge", 0.9, "small"),  # not in the list: the best score
+        ("large", 0.3, "small"),  # less certain than the best score
+        (None, 0.9, "small"),
+    ],
+)
+def test_of_a_closed_list_the_more_certain_is_taken(
+    folder: ModelFolder, generated: str | None, certainty: float, expected: str
+) -> None:
+    predictor = TorchPredictor.from_folder(folder)
+    turn = predictor._prepare(given("a huge one", PIZZA))
+    small, large = turn.compiled.values[0]
+    queries = np.zeros((2, len(small)), dtype=np.float32)
+    towards = small - large
+    queries[0] = np.log(4) * towards / (towards @ towards)  # P(small) = 0.8
+    proposals = {"pizza-size": Proposal(generated, None, certainty), "pizza-topping": Proposal("ham", None, 0.1)}
+    predictor._choose_listed(turn, proposals, queries)
+    assert proposals["pizza-size"].value == expected
+    assert proposals["pizza-size"].probability == pytest.approx(certainty if expected == "large" else 0.8, rel=1e-3)
+    assert proposals["pizza-topping"].value == "ham", "an open slot is left alone"
+
+
+def test_a_listed_value_is_learned_both_ways_where_it_is_said() -> None:
+    _, text = tiny.model()
+    said, meant = (Turn("", words, State({"pizza-size": "large"})) for words in ("a large one", "as big as you have"))
+    dialogues = [Dialogue("said", (said,), schema=PIZZA), Dialogue("meant", (meant,), schema=PIZZA)]
+    batches = Batches(Examples(dialogues, PIZZA), text, Settings(shuffle_slots=0, word_dropout=0, perturb=0))
+    both, scored = batches.tensors([0], 0), batches.tensors([1], 0)
+    assert both.choices is not None and both.values is not None and both.values.slots.tolist() == [0]
+    assert scored.choices is not None and scored.choices.right.tolist() == [1] and scored.values is None

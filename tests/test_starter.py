@@ -26,7 +26,9 @@ def test_twenty_dialogues_are_enough_to_follow_new_ones(tmp_path: Path) -> None:
     somdst("init", "pizza", folder=tmp_path)
     project = tmp_path / "pizza"
     lines = (project / "README.md").read_text().splitlines()
-    check, train, track = (shlex.split(line)[1:] for line in lines if line.startswith("somdst "))
+    at_once, check, train, track = (shlex.split(line)[1:] for line in lines if line.startswith("somdst "))
+    told = somdst(*at_once, "--threshold", "0", "--json", folder=project, text="Two large mushroom pizzas, please.\n")
+    assert json.loads(told)["dialogues"][0]["turns"][0]["state"]["pizza-size"] == "large", "before any training"
     somdst(*check, folder=project)
     train[train.index("--epochs") + 1] = "16"  # fewer than the README's, to save time
     somdst(*train, "--set", "evaluate_every=16", folder=project)

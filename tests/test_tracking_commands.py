@@ -213,7 +213,7 @@ def test_the_screen_shows_both_sides() -> None:
     current = session(
         "hotel area north, any hotel stars", "no hotel area, maybe train day friday", "/system Anything else?"
     )
-    text = drawn(screen(current, width=100, height=30))
+    text = drawn(screen(current, width=130, height=30), width=130)
     beside = [line for line in text.splitlines() if "conversation" in line]
     assert "memory" in beside[0], "the memory is beside the conversation"
     assert "- hotel area  north → nothing" in text and "? Did you mean friday for the day of the journey?" in text
@@ -344,7 +344,7 @@ def test_the_starters_commands_exist() -> None:
 
     text = (ROOT / "somdst" / "cli" / "starter" / "README.md").read_text()
     commands = [line.split() for line in text.splitlines() if line.startswith("somdst ")]
-    assert [words[1] for words in commands] == ["data", "train", "track"]
+    assert [words[1] for words in commands] == ["track", "data", "train", "track"]
     for words in commands:
         command = get_command(app)
         for word in words[1:3]:

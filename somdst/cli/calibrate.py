@@ -36,7 +36,7 @@ def calibrate(
 
     Use dialogues that the model was not trained on, and another part to measure it with afterwards.
 
-    Examples: `somdst calibrate runs/first multiwoz-2.1/dev.jsonl.xz`,
+    Example: `somdst calibrate runs/first multiwoz-2.1/dev.jsonl.xz`, or
     `somdst calibrate runs/any multiwoz-2.1/dev.jsonl.xz sgd-dev.zip domains --limit 300`
     """
     from somdst.learn.calibrating import calibrate as run

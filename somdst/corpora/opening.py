@@ -40,9 +40,9 @@ def open_corpus(path: str | Path, *, split: Split | None = None) -> Corpus:
     path = Path(path)
     if split is not None and split not in SPLIT_NAMES:
         raise CorpusError(f'There is no split "{split}"; there are {", ".join(SPLIT_NAMES)}.')
-    if _is_synthetic(path):
+    if _is_built_in(path, "synthetic"):
         return synthetic_named(str(path), split=split)
-    if str(path).partition(":")[0] == "domains" and not path.exists():
+    if _is_built_in(path, "domains"):
         return domains_named(str(path), split=split)
     if not path.exists():
         raise CorpusError(f"There is no {path}: give the path of a corpus, which is {EXPECTED}.")
@@ -68,9 +68,11 @@ def open_parts(path: str | Path, *, split: Split | None = None) -> list[Part]:
 
 
 def has_parts(path: str | Path) -> bool:
-    """Whether a corpus can have a train, dev and test part: a folder, a zip, MultiWOZ's data.json, "synthetic"."""
+    """Whether a corpus can have a train, dev and test part: a folder, a zip, MultiWOZ's data.json, "synthetic",
+    "domains"."""
     path = Path(path)
-    return path.is_dir() or path.suffix == ".zip" or base_name(path) == "data.json" or _is_synthetic(path)
+    built_in = _is_built_in(path, "synthetic") or _is_built_in(path, "domains")
+    return path.is_dir() or path.suffix == ".zip" or base_name(path) == "data.json" or built_in
 
 
 def schema_for(corpora: Sequence[Corpus], *, given: str | Path | None = None) -> Schema:
@@ -89,8 +91,8 @@ def normalisation_for(schema: Schema, *, of_multiwoz: TextRules = "everyday") ->
     return of_multiwoz if multiwoz.is_multiwoz(schema) else "lowercase"
 
 
-def _is_synthetic(path: Path) -> bool:
-    return str(path).partition(":")[0] == "synthetic" and not path.exists()
+def _is_built_in(path: Path, name: str) -> bool:
+    return str(path).partition(":")[0] == name and not path.exists()
 
 
 def _open_folder(folder: Folder, split: Split | None) -> Corpus:

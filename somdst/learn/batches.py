@@ -291,7 +291,8 @@ class _TextRows:
 
 
 class _Written:
-    """The values that a batch writes: generated, or chosen from a closed list."""
+    """The values that a batch writes: generated, or chosen from a closed list, or both where a listed value is said
+    word for word."""
 
     def __init__(self, encoder: Encoder, texts: _TextRows) -> None:
         self.encoder, self.texts = encoder, texts
@@ -300,12 +301,13 @@ class _Written:
 
     def add(self, row: int, one: Prepared, slot: str) -> None:
         value, listed, j = one.labels.values[slot], one.schema[slot].values, one.schema.index[slot]
+        pieces = self.encoder.encode_value(value, self.encoder.table(one.schema).rules)
         if listed is not None and not self.encoder.fixed_schema and value is not None and value is not DONTCARE:
             if value in listed:  # a label outside the list cannot be learned
                 self._chosen.append((row, j, self.texts.values(one.schema, slot), listed.index(str(value))))
-            return
-        rules = self.encoder.table(one.schema).rules
-        self._generated.append((row, j, self.encoder.encode_value(value, rules)))
+            if not _stands_in(pieces[:-1], one.encoding.ids):
+                return
+        self._generated.append((row, j, pieces))
 
     def targets(self) -> ValueTargets | None:
         if not self._generated:
@@ -322,6 +324,12 @@ class _Written:
         return ChoiceTargets(
             torch.tensor(owners), torch.tensor(slots), _padded(rows, value=0), mask, torch.tensor(right)
         )
+
+
+def _stands_in(part: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether the whole has the part in one piece."""
+    size = len(part)
+    return any(whole[start : start + size] == part for start in range(len(whole) - size + 1) if whole[start] == part[0])
 
 
 def _padded(rows: Sequence[Sequence[int]], *, value: int) -> Tensor:

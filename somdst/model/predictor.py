@@ -28,7 +28,7 @@ from somdst.memory.schema import Schema
 from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder, Encoding, mention
 from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
-from somdst.model.values import Lexicon, Proposal, clashes, covered, resolve_duplicates
+from somdst.model.values import Lexicon, Proposal, clashes, covered, nearest, resolve_duplicates
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -264,31 +264,32 @@ class ModelPredictor(ABC):
         P_opr = _softmax(run.operations)  # [B, J, O]
         chosen = P_opr.argmax(-1) if forced is None else self._indices(forced, turns, P_opr.shape[1])  # [B, J]
         chosen = np.where(arrays.slot_mask, chosen, self._carryover)
-        proposals = self._listed(turns, run, chosen)
+        proposals: list[dict[str, Proposal]] = [{} for _ in turns]
         owners, slots = np.nonzero(chosen == self._update)
-        listed = {(b, turns[b].schema.index[slot]) for b, found in enumerate(proposals) for slot in found}
-        rest = [u for u, pair in enumerate(zip(owners.tolist(), slots.tolist(), strict=True)) if pair not in listed]
-        if rest:
-            values = self.run_generator(arrays, run.context, owners[rest], slots[rest])
-            for found, more in zip(proposals, self._read(turns, values, owners[rest], slots[rest]), strict=True):
-                found.update(more)
+        if len(owners):
+            proposals = self._read(turns, self.run_generator(arrays, run.context, owners, slots), owners, slots)
+            if run.queries is not None:
+                for turn, found, queries in zip(turns, proposals, run.queries, strict=True):
+                    self._choose_listed(turn, found, queries)
             if self.config.tell_apart:
                 self._resolve_duplicates(turns, arrays, run.context, proposals)
         return [self._assemble(turn, P_opr[b], chosen[b], proposals[b], run.domain[b]) for b, turn in enumerate(turns)]
 
-    def _listed(self, turns: Sequence[_Turn], run: EncoderRun, chosen: Ints) -> list[dict[str, Proposal]]:
-        """For each turn the listed value that scores best, of the slots to update that have a closed list."""
-        proposals: list[dict[str, Proposal]] = [{} for _ in turns]
-        for b, turn in enumerate(turns):
-            for j, vectors in turn.compiled.values.items():
-                if chosen[b, j] == self._update and run.queries is not None:
-                    P = _softmax(vectors @ run.queries[b, j])  # [values]
-                    best = int(P.argmax())
-                    slot = turn.schema.slots[j]
-                    value = (slot.values or ())[best]
-                    evidence = mention(turn.encoding, value)
-                    proposals[b][str(slot)] = Proposal(value, evidence, float(P[best]))
-        return proposals
+    def _choose_listed(self, turn: _Turn, proposals: dict[str, Proposal], queries: Floats) -> None:
+        """Values of closed lists, in place: the one that was generated or the one that scores best, whichever is more
+        certain. What is said word for word is generated well, and what is said in other words is scored well."""
+        for j, vectors in turn.compiled.values.items():
+            slot = turn.schema.slots[j]
+            if (generated := proposals.get(str(slot))) is None:
+                continue
+            values = slot.values or ()
+            P = _softmax(vectors @ queries[j])  # [values]
+            best = int(P.argmax())
+            said = nearest(str(generated.value), values) if generated.value else None
+            if said is not None and generated.probability >= P[best]:
+                proposals[str(slot)] = generated._replace(value=said)
+            else:
+                proposals[str(slot)] = Proposal(values[best], mention(turn.encoding, values[best]), float(P[best]))
 
     def _read(
         self, turns: Sequence[_Turn], values: GeneratorRun, owners: Ints, slots: Ints

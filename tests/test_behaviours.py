@@ -1,0 +1,51 @@
+"""How the shipped tracker behaves among people: ten kinds of things that they say, in wordings and schemas that are in
+no training data. Half of the dialogues are about MultiWOZ's slots, half have a schema of their own.
+
+A turn counts if it changed what it should, to the right values, and nothing else. The bounds are what the shipped
+weights do, less one or two turns: processors round differently.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from somdst.corpora import open_corpus
+from somdst.evaluate.metrics import measure
+from somdst.evaluate.run import DialogueRun, run
+from somdst.memory.schema import Schema
+from somdst.model.folder import open_predictor
+
+DIALOGUES = open_corpus(Path(__file__).parent / "fixtures" / "behaviours.jsonl").dialogues
+AT_LEAST = {
+    "negation": 38,
+    "short_answer": 65,
+    "accepted_offer": 58,
+    "refused_offer": 57,
+    "counts": 28,
+    "references": 52,
+    "out_of_domain": 86,
+    "deletion": 48,
+    "correction": 64,
+    "several_at_once": 25,
+}
+"""Percent of the turns."""
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, list[DialogueRun]]:
+    predictor = open_predictor("default")
+    found: dict[str, list[DialogueRun]] = defaultdict(list)
+    for done in run(predictor, DIALOGUES):
+        found[done.id.rpartition("-")[0]].append(done)
+    return found
+
+
+@pytest.mark.parametrize("kind", AT_LEAST)
+def test_turns_right(runs: dict[str, list[DialogueRun]], kind: str) -> None:
+    operation_set = open_predictor("default").operation_set
+    metrics = measure(runs[kind], schema=Schema.multiwoz(), operation_set=operation_set)
+    assert metrics.dialogues == 14
+    assert metrics.turns_right >= AT_LEAST[kind]
