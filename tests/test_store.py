@@ -250,7 +250,7 @@ def test_expiry(database: str) -> None:
     store = Store(database, retention=timedelta(hours=1), clock=clock)
     old, used = store.create("a"), store.create("a", key=Key("k", "f"))
     clock.now += 3000
-    say(store, used, "hotel area north")  # using it starts the hour anew
+    say(store, used, "hotel area north")  # using it starts the hour again
     assert store.expire() == 0
     clock.now += 1000
     with pytest.raises(NotFound):

@@ -1,7 +1,7 @@
 """TRADE (Wu et al., ACL 2019): reads the whole history, and generates a value for every slot at every turn.
 
 As published: no previous state is read. A slot's query is the sum of a domain vector and a slot vector. A GRU starts
-from the encoded history for each slot anew and mixes copying from the history with the vocabulary. A gate, from the
+from the encoded history for each slot alone and mixes copying from the history with the vocabulary. A gate, from the
 first step's context, says whether a slot is empty, does not matter, or has the generated value. All J slots are
 decoded, also those that the gate leaves empty: that is the cost which the paper measures.
 
