@@ -13,6 +13,7 @@ T tokens, J slots, M values of a slot, D width, K value tokens, U values to writ
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -84,7 +85,7 @@ class Asking:
         return self.asked is not None and slot in self.asked[row]
 
 
-class System(nn.Module):
+class System(nn.Module, ABC):
     entry: Entry
     rows: ClassVar[int] = 32
     """Turns that are decided on together."""
@@ -100,20 +101,20 @@ class System(nn.Module):
 
     # What a system is.
 
+    @abstractmethod
     def build(self, *, dropout: float) -> None:
         """Make its heads."""
-        raise NotImplementedError
 
-    def labels(self, shown: Sequence[Shown]) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def labels(self, shown: Sequence[Shown]) -> Any: ...
 
+    @abstractmethod
     def losses(self, fed: Fed, labels: Any) -> tuple[Tensor, Tensor]:
         """Of the gate (mean over slots) and of the values (mean over turns)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decide(self, asking: Asking) -> list[dict[str, Said]]:
         """Every slot of every turn."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """What a new system makes of the pretrained encoder before it is trained."""
@@ -207,13 +208,13 @@ class System(nn.Module):
 class Recurrent(System):
     """Reads each turn by itself. Its examples are whole dialogues, and every turn of them is learned from."""
 
+    @abstractmethod
     def turn_vectors(self, fed: Fed) -> Tensor:
         """What is kept of each turn, from the encoder alone: [R, ...]"""
-        raise NotImplementedError
 
+    @abstractmethod
     def turn_logits(self, kept: Tensor) -> Tensor:
         """Scores over the ontology after each turn: kept [B, L, ...] -> [B, L, J, M]"""
-        raise NotImplementedError
 
     def labels(self, shown: Sequence[Shown]) -> Tensor:
         """[B, L, J]"""

@@ -17,7 +17,6 @@ from torch import Tensor
 from somdst.baselines.system import Asking, Said, System
 from somdst.errors import InputError
 from somdst.memory.operations import Operation, OperationSet
-from somdst.memory.schema import Schema
 from somdst.memory.state import State
 from somdst.model.folder import ModelFolder
 from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
@@ -42,8 +41,9 @@ class SystemPredictor:
         self.system, self.precision = system, precision
         self.config = system.encoder.config
         self.lexicon = lexicon or Lexicon({}, cutoff=0.0)
-        self._model_id = model_id or f"{system.entry.name}-torch"
-        self._operation_set = OperationSet.named(self.config.operation_set)
+        self.schema, self.history = system.schema, self.config.history
+        self.model_id = model_id or f"{system.entry.name}-torch"
+        self.operation_set = OperationSet.named(self.config.operation_set)
         self._seen: OrderedDict[Any, Tensor] = OrderedDict()
 
     @classmethod
@@ -57,22 +57,6 @@ class SystemPredictor:
     @classmethod
     def open(cls, path: str | Path) -> SystemPredictor:
         return cls.from_folder(ModelFolder.open(path))
-
-    @property
-    def schema(self) -> Schema:
-        return self.system.schema
-
-    @property
-    def operation_set(self) -> OperationSet:
-        return self._operation_set
-
-    @property
-    def history(self) -> int:
-        return self.config.history
-
-    @property
-    def model_id(self) -> str:
-        return self._model_id
 
     def forget(self) -> None:
         """Forget all turns that were read, as a new process has."""
@@ -106,7 +90,7 @@ class SystemPredictor:
 
     def _to_update(self, operations: Mapping[str, Operation]) -> frozenset[str]:
         for slot, operation in operations.items():
-            if operation not in self._operation_set.operations:
+            if operation not in self.operation_set.operations:
                 raise InputError(f'The system has no operation "{operation}" (for "{slot}").')
         return frozenset(str(self.schema[slot]) for slot, one in operations.items() if one is Operation.UPDATE)
 
@@ -116,7 +100,7 @@ class SystemPredictor:
         found = {slot: one._replace(value=self.lexicon.nearest(slot, one.value)) for slot, one in said.items()}
         if forced is None:
             after = State({slot: one.value for slot, one in found.items() if one.value is not None})
-            operations: Mapping[str, Operation] = self._operation_set.derive(input.state, after).operations
+            operations: Mapping[str, Operation] = self.operation_set.derive(input.state, after).operations
         else:
             operations = {slot: one for slot, one in forced.items() if one is not Operation.CARRYOVER}
         slots = {}

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from somdst.cli import learning, options, output
-from somdst.cli.measure import open_trial
+from somdst.cli.measure import TrialOptions
 
 if TYPE_CHECKING:
     from somdst.evaluate.tables import Table
     from somdst.learn.calibrating import Calibrated
 
 
+@options.grouped
 def calibrate(
     model: options.ModelArgument,
     corpora: Annotated[
@@ -23,13 +24,8 @@ def calibrate(
             metavar="CORPUS...", help="Labelled dialogues that the model was not trained on; several count together."
         ),
     ],
-    split: options.SplitOption = None,
-    engine: options.EngineOption = "auto",
-    precision: options.PrecisionOption = "int8",
-    limit: options.LimitOption = None,
-    batch_size: options.BatchOption = 256,
+    given: TrialOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be written.")] = False,
-    as_json: options.JsonOption = False,
 ) -> None:
     """Fit the temperature of the probabilities of changes, choose the threshold of pending writes, and write both
     into the model's config.json. Of the writes that are held back, at least half are wrong on this corpus.
@@ -41,12 +37,10 @@ def calibrate(
     """
     from somdst.learn.calibrating import calibrate as run
 
-    trials = [
-        open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision) for corpus in corpora
-    ]
+    trials = [given.open(model, corpus) for corpus in corpora]
     with learning.ProgressBars() as bars:
-        done = run(model, trials, batch_size=batch_size, dry_run=dry_run, progress=bars)
-    if as_json:
+        done = run(model, trials, batch_size=given.batch_size, dry_run=dry_run, progress=bars)
+    if given.as_json:
         chosen = {"temperature": done.after.temperature, "pending_threshold": done.after.pending_threshold}
         before = {"temperature": done.before.temperature, "pending_threshold": done.before.pending_threshold}
         written = str(done.file) if done.file else None

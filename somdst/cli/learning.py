@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,40 +18,9 @@ if TYPE_CHECKING:
     from somdst.learn.settings import Settings
     from somdst.learn.task import Task
 
-DevOption = Annotated[
-    str | None,
-    typer.Option("--dev", help="Dialogues to evaluate on; by default the corpus's dev part.", show_default=False),
-]
 SchemaOption = Annotated[
     Path | None,
     typer.Option("--schema", help="Schema of the slots to learn; by default the corpus's own.", show_default=False),
-]
-PresetOption = Annotated[str, typer.Option("--preset", help="cpu: fast on two cores; paper: the paper's constants.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML file with settings.", show_default=False)]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Any other setting, such as --set dropout=0.1; repeatable.",
-        show_default=False,
-    ),
-]
-EpochsOption = Annotated[
-    float | None, typer.Option("--epochs", help="Passes over the corpus; by default the preset's.", show_default=False)
-]
-MinutesOption = Annotated[
-    float | None,
-    typer.Option(
-        "--minutes", min=0.01, help="Minutes of training instead of --epochs; speed is measured.", show_default=False
-    ),
-]
-SeedOption = Annotated[
-    int | None, typer.Option("--seed", help="Fixes every random choice; by default 0.", show_default=False)
-]
-EncoderOption = Annotated[
-    str | None,
-    typer.Option("--encoder", help="Encoder to start from: minilm, tiny, a folder or a hub name.", show_default=False),
 ]
 FromOption = Annotated[
     str | None, typer.Option("--from", help="Go on from a trained model: a folder, or default.", show_default=False)
@@ -60,11 +30,6 @@ MixOption = Annotated[
     typer.Option(
         "--mix", help="Learn from other corpora too, with their shares: sgd=0.3,domains=0.4.", show_default=False
     ),
-]
-LimitOption = Annotated[int, typer.Option("--limit", min=0, help="Learn only from the first dialogues; 0 takes all.")]
-DevLimitOption = Annotated[
-    int | None,
-    typer.Option("--dev-limit", min=0, help="Evaluate only on the first dialogues of dev.", show_default=False),
 ]
 SkipOption = Annotated[
     bool, typer.Option("--skip-unknown-slots", help="Leave out labelled slots that are not in --schema.")
@@ -100,21 +65,84 @@ def _as_text(value: Any) -> str:
             return str(value)
 
 
-SettingsOption = Annotated[
-    bool,
-    typer.Option("--settings", is_eager=True, callback=_print_settings, help="Print all settings and exit."),
-]
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """The options of every command that trains."""
 
+    dev: Annotated[
+        str | None,
+        typer.Option("--dev", help="Dialogues to evaluate on; by default the corpus's dev part.", show_default=False),
+    ] = None
+    preset: Annotated[str, typer.Option("--preset", help="cpu: fast on two cores; paper: the paper's constants.")] = (
+        "cpu"
+    )
+    config: Annotated[Path | None, typer.Option("--config", help="YAML file with settings.", show_default=False)] = None
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any other setting, such as --set dropout=0.1; repeatable.",
+            show_default=False,
+        ),
+    ] = None
+    epochs: Annotated[
+        float | None,
+        typer.Option("--epochs", help="Passes over the corpus; by default the preset's.", show_default=False),
+    ] = None
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes",
+            min=0.01,
+            help="Minutes of training instead of --epochs; speed is measured.",
+            show_default=False,
+        ),
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Fixes every random choice; by default 0.", show_default=False)
+    ] = None
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder", help="Encoder to start from: minilm, tiny, a folder or a hub name.", show_default=False
+        ),
+    ] = None
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Learn only from the first dialogues; 0 takes all.")] = 0
+    dev_limit: Annotated[
+        int | None,
+        typer.Option("--dev-limit", min=0, help="Evaluate only on the first dialogues of dev.", show_default=False),
+    ] = None
+    show_settings: Annotated[
+        bool,
+        typer.Option("--settings", is_eager=True, callback=_print_settings, help="Print all settings and exit."),
+    ] = False
 
-def chosen_settings(preset: str, config: Path | None, assignments: list[str] | None, **options: Any) -> Settings:
-    """The preset, changed by the YAML file, then by --set, then by options of their own."""
-    from somdst.learn.settings import load_settings, parse_assignments
+    def settings(self, **more: Any) -> Settings:
+        """The preset, changed by the YAML file, then by --set, then by options of their own."""
+        require_torch()
+        from somdst.learn.settings import load_settings, parse_assignments
 
-    changes: dict[str, Any] = dict(parse_assignments(assignments or ()))
-    given = {key: value for key, value in options.items() if value is not None}
-    for key in given.keys() & changes.keys():
-        raise InputError(f"The setting {key} is given twice: leave out --set {key}={changes[key]}.")
-    return load_settings(preset, file=config, **changes, **given)
+        changes: dict[str, Any] = dict(parse_assignments(self.assignments or ()))
+        named = {"epochs": self.epochs, "seed": self.seed, "encoder": self.encoder, "dev_limit": self.dev_limit, **more}
+        named = {key: value for key, value in named.items() if value is not None}
+        for key in named.keys() & changes.keys():
+            raise InputError(f"The setting {key} is given twice: leave out --set {key}={changes[key]}.")
+        return load_settings(self.preset, file=self.config, **changes, **named)
+
+    def task(self, corpus: str, settings: Settings, *, schema: Path | None = None, skip_unknown: bool = False) -> Task:
+        """Read what is to be learned. Say what it is, and what is left out."""
+        from somdst.learn.task import read_task
+
+        task = read_task(corpus, self.dev, schema=schema, limit=self.limit, skip_unknown=skip_unknown)
+        for dropped in task.dropped[:10]:
+            say(f"left out: {dropped}")
+        for slot, turns in task.outside.items():
+            say(f'left out: the slot "{slot}", labelled in {output.counted(turns, "turn")}')
+        learned = output.counted(len(task.dialogues), "dialogue")
+        evaluated = len(task.dev[: settings.dev_limit or None])
+        say(f"{learned} to learn from, {evaluated:,} to evaluate on, {output.counted(len(task.schema), 'slot')}")
+        return task
 
 
 def require_torch() -> None:
@@ -133,15 +161,10 @@ def say(text: str) -> None:
         output.notice(text)
 
 
-def describe(task: Task, settings: Settings) -> None:
-    """Say what will be learned, and what is left out."""
-    for dropped in task.dropped[:10]:
-        say(f"left out: {dropped}")
-    for slot, turns in task.outside.items():
-        say(f'left out: the slot "{slot}", labelled in {output.counted(turns, "turn")}')
-    learned = output.counted(len(task.dialogues), "dialogue")
-    evaluated = len(task.dev[: settings.dev_limit or None])
-    say(f"{learned} to learn from, {evaluated:,} to evaluate on, {output.counted(len(task.schema), 'slot')}")
+def stopped(how_far: str = "") -> typer.Exit:
+    """What a command raises when a signal stopped its training."""
+    say(f"stopped{how_far}; run the same command to go on")
+    return typer.Exit(130)
 
 
 class ProgressBars:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,24 +29,37 @@ TimedOption = Annotated[
 SavedArgument = Annotated[Path, typer.Argument(help="Predictions that `somdst evaluate --save` wrote.")]
 
 
-def open_trial(model: str, corpus: str, **chosen: Any) -> Trial:
-    """Model and corpus, with a notice on what is measured and what is not counted."""
-    from somdst.evaluate import trial
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    """The options of every command that measures a model on a corpus."""
 
-    opened = trial.open_trial(model, corpus, **chosen)
-    if opened.dev_by_default:
-        notice("measuring on dev; --split train or --split test for another part")
-    if opened.outside:
-        named = [f"{slot} ({counted(turns, 'turn')})" for slot, turns in opened.outside.items()]
-        more = " ..." if len(named) > 5 else ""
-        notice(f"not counted, because it is not tracked: {', '.join(named[:5])}{more}")
-    return opened
+    split: options.SplitOption = None
+    engine: options.EngineOption = "auto"
+    precision: options.PrecisionOption = "int8"
+    limit: options.LimitOption = None
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Dialogues that run side by side.")] = 256
+    as_json: options.JsonOption = False
+
+    def open(self, model: str, corpus: str, *, schema: Path | None = None) -> Trial:
+        """Model and corpus, with a notice on what is measured and what is not counted."""
+        from somdst.evaluate.trial import open_trial
+
+        how: dict[str, Any] = {"split": self.split, "limit": self.limit, "schema": schema}
+        opened = open_trial(model, corpus, engine=self.engine, precision=self.precision, **how)
+        if opened.dev_by_default:
+            notice("measuring on dev; --split train or --split test for another part")
+        if opened.outside:
+            named = [f"{slot} ({counted(turns, 'turn')})" for slot, turns in opened.outside.items()]
+            more = " ..." if len(named) > 5 else ""
+            notice(f"not counted, because it is not tracked: {', '.join(named[:5])}{more}")
+        return opened
 
 
+@options.grouped
 def evaluate(
     model: options.ModelArgument,
     corpus: options.CorpusArgument,
-    split: options.SplitOption = None,
+    given: TrialOptions,
     schema: options.SchemaOption = None,
     oracle: Annotated[
         str, typer.Option("--oracle", help="Put the truth in place of: state, operations, values; with commas.")
@@ -69,10 +83,6 @@ def evaluate(
             help="Hold back writes less probable than this, as `somdst track` does; nobody answers.",
         ),
     ] = 0.0,
-    engine: options.EngineOption = "auto",
-    precision: options.PrecisionOption = "int8",
-    limit: options.LimitOption = None,
-    batch_size: options.BatchOption = 256,
     seen: Annotated[
         str | None,
         typer.Option(
@@ -85,7 +95,6 @@ def evaluate(
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the predictions to this file.", show_default=False)
     ] = None,
-    as_json: options.JsonOption = False,
 ) -> None:
     """Measure a model: joint goal accuracy and everything else that the paper counts.
 
@@ -101,19 +110,19 @@ def evaluate(
     from somdst.evaluate.run import parse_oracles, run
 
     oracles, kinds = parse_oracles(oracle), parse_perturbations(perturb)
-    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision, schema=schema)
+    trial = given.open(model, corpus, schema=schema)
     predictor, slots = trial.predictor, trial.schema
-    given: dict[str, Any] = {"schema": slots, "oracle": oracles, "threshold": threshold, "batch_size": batch_size}
+    how: dict[str, Any] = {"schema": slots, "oracle": oracles, "threshold": threshold, "batch_size": given.batch_size}
     start = time.perf_counter()
     with Bar("as typed" if kinds else "evaluating", trial.turns) as bar:
-        runs = run(predictor, trial.dialogues, **given, progress=bar.advance)
+        runs = run(predictor, trial.dialogues, **how, progress=bar.advance)
     seconds = time.perf_counter() - start
     metrics = measure(runs, schema=slots, operation_set=predictor.operation_set)
     if save is not None:
         _save(save, trial, runs, oracles, threshold)
-    perturbed = _perturbed(trial, kinds, seed=seed, **given)
+    perturbed = _perturbed(trial, kinds, seed=seed, **how)
     frames = measure_frames(runs, seen=_services(seen) if seen else None)
-    if not as_json:
+    if not given.as_json:
         _print_metrics(trial, metrics, perturbed, frames, as_published=not oracles and not threshold)
         typer.echo(f"{counted(metrics.turns, 'turn')} in {seconds:.1f} s: {metrics.turns / seconds:.0f} per second")
         return
@@ -137,14 +146,14 @@ def _services(corpus: str) -> set[str]:
     return {domain for schema in schemas if schema for domain in schema.domains}
 
 
-def _perturbed(trial: Trial, kinds: Iterable[Perturbation], **given: Any) -> list[Perturbed]:
+def _perturbed(trial: Trial, kinds: Iterable[Perturbation], **how: Any) -> list[Perturbed]:
     """Each perturbation with a progress bar of its own."""
     from somdst.evaluate.analysis import measure_perturbed
 
     measured = []
     for kind in kinds:
         with Bar(kind, trial.turns) as bar:
-            measured.append(measure_perturbed(trial.predictor, trial.dialogues, kind, **given, progress=bar.advance))
+            measured.append(measure_perturbed(trial.predictor, trial.dialogues, kind, **how, progress=bar.advance))
     return measured
 
 
@@ -186,17 +195,13 @@ def _print_metrics(
     print_tables([*tables, *([paper_tables.perturbations(metrics, perturbed)] if perturbed else [])])
 
 
+@options.grouped
 def analyze(
     model: options.ModelArgument,
     corpus: options.CorpusArgument,
-    split: options.SplitOption = None,
+    given: TrialOptions,
     schema: options.SchemaOption = None,
-    engine: options.EngineOption = "auto",
-    precision: options.PrecisionOption = "int8",
-    limit: options.LimitOption = None,
-    batch_size: options.BatchOption = 256,
     timed_turns: TimedOption = 100,
-    as_json: options.JsonOption = False,
 ) -> None:
     """Analyse a model's errors and costs: all eight oracles, operations, values generated, complexity.
 
@@ -204,9 +209,9 @@ def analyze(
     """
     from somdst.evaluate import paper_tables
 
-    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision, schema=schema)
-    done = _analyse(trial, batch_size=batch_size, timed_turns=timed_turns)
-    if as_json:
+    trial = given.open(model, corpus, schema=schema)
+    done = _analyse(trial, batch_size=given.batch_size, timed_turns=timed_turns)
+    if given.as_json:
         print_json({"model": trial.predictor.model_id, "corpus": trial.corpus} | done.to_json())
         return
     paper = paper_tables.measured_as_in_paper(trial.schema, done.metrics)
@@ -238,23 +243,19 @@ def _analyse(trial: Trial, *, batch_size: int, timed_turns: int) -> Analysis:
         )
 
 
+@options.grouped
 def report(
     model: options.ModelArgument,
     corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Option("--out", help="The folder to write to; made if it does not exist.")],
-    split: options.SplitOption = None,
+    given: TrialOptions,
     schema: options.SchemaOption = None,
     run: Annotated[
         Path | None,
         typer.Option("--run", help="The training run's folder, for the learning curve.", show_default=False),
     ] = None,
     perturb: Annotated[bool, typer.Option(help="Also measure text as people type it: seven more runs.")] = True,
-    engine: options.EngineOption = "auto",
-    precision: options.PrecisionOption = "int8",
-    limit: options.LimitOption = None,
-    batch_size: options.BatchOption = 256,
     timed_turns: TimedOption = 100,
-    as_json: options.JsonOption = False,
 ) -> None:
     """Write a self-contained HTML page, Markdown and JSON about a model: tables, pictures, sample dialogues.
 
@@ -265,8 +266,8 @@ def report(
     from somdst.evaluate.pictures import find_metrics, read_learning_curve
     from somdst.evaluate.report import Report, write_report
 
-    trial = open_trial(model, corpus, split=split, limit=limit, engine=engine, precision=precision, schema=schema)
-    analysis = _analyse(trial, batch_size=batch_size, timed_turns=timed_turns)
+    trial = given.open(model, corpus, schema=schema)
+    analysis = _analyse(trial, batch_size=given.batch_size, timed_turns=timed_turns)
     curve = find_metrics(run or model)
     written = Report(
         model=trial.predictor.model_id,
@@ -274,12 +275,12 @@ def report(
         paper=measured_as_in_paper(trial.schema, analysis.metrics),
         analysis=analysis,
         perturbed=tuple(
-            _perturbed(trial, PERTURBATIONS if perturb else (), schema=trial.schema, batch_size=batch_size)
+            _perturbed(trial, PERTURBATIONS if perturb else (), schema=trial.schema, batch_size=given.batch_size)
         ),
         curve=read_learning_curve(curve) if curve else None,
     )
     paths = write_report(written, out)
-    if as_json:
+    if given.as_json:
         print_json(written.to_json() | {"files": [str(path) for path in paths]})
         return
     for path in paths:

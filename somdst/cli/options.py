@@ -1,9 +1,14 @@
-"""The options and arguments that several commands share, each defined once, with its help."""
+"""The options and arguments that several commands share, each defined once, with its help.
+
+Options that always come together are the fields of a dataclass, which a command takes as its parameter `given`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -45,8 +50,30 @@ ThreadsOption = Annotated[
     int | None,
     typer.Option("--threads", min=1, help="Threads of the model; by default one per core.", show_default=False),
 ]
-BatchOption = Annotated[int, typer.Option("--batch-size", min=1, help="Dialogues that run side by side.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")]
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer wants it: after its own options, one for each field of `given`."""
+    own = dict(signature(command, eval_str=True).parameters)
+    group = own.pop("given").annotation
+    fields = signature(group, eval_str=True).parameters
+
+    def run(**arguments: Any) -> None:
+        command(given=group(**{name: arguments.pop(name) for name in fields}), **arguments)
+
+    spread = [*own.values(), *fields.values()]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {field.name: field.annotation for field in spread}
+    run.__signature__ = signature(run).replace(  # type: ignore[attr-defined]
+        parameters=[field.replace(kind=Parameter.KEYWORD_ONLY) for field in spread]
+    )
+    return run
+
+
+def listed(text: str) -> list[str]:
+    """The names in an option that takes several, with commas between them."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def without_password(database: str) -> str:

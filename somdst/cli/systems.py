@@ -29,9 +29,11 @@ def systems(as_json: options.JsonOption = False) -> None:
     output.print_json({"systems": rows})
 
 
+@options.grouped
 def compare_systems(
     corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs, one for each system.")],
+    given: learning.TrainingOptions,
     names: Annotated[
         str | None, typer.Option("--systems", help="Only these systems, with commas.", show_default=False)
     ] = None,
@@ -39,18 +41,7 @@ def compare_systems(
     timed: Annotated[
         int, typer.Option("--timed-dialogues", min=1, help="Dialogues of dev that are timed turn by turn.")
     ] = 12,
-    dev: learning.DevOption = None,
     schema: learning.SchemaOption = None,
-    preset: learning.PresetOption = "cpu",
-    config: learning.ConfigOption = None,
-    assignments: learning.SetOption = None,
-    epochs: learning.EpochsOption = None,
-    minutes: learning.MinutesOption = None,
-    seed: learning.SeedOption = None,
-    encoder: learning.EncoderOption = None,
-    limit: learning.LimitOption = 0,
-    dev_limit: learning.DevLimitOption = None,
-    show_settings: learning.SettingsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Train every system under one budget on one encoder, and compare accuracy, values per turn, time and its growth.
@@ -60,33 +51,28 @@ def compare_systems(
 
     Example: `somdst compare-systems multiwoz-2.1 runs/systems --minutes 20`
     """
-    learning.require_torch()
-    settings = learning.chosen_settings(
-        preset, config, assignments, epochs=epochs, seed=seed, encoder=encoder, dev_limit=dev_limit
-    )
+    settings = given.settings()
     from somdst.baselines.catalogue import SYSTEMS
     from somdst.baselines.side_by_side import compare_systems as run
     from somdst.baselines.side_by_side import test_part
     from somdst.baselines.systems_report import tables, write
 
-    chosen = [name.strip() for name in names.split(",") if name.strip()] if names is not None else list(SYSTEMS)
     with learning.ProgressBars() as bars:
         done = run(
             corpus,
             out,
-            dev=dev,
+            dev=given.dev,
             schema=schema,
             settings=settings,
-            systems=chosen,
-            minutes=minutes,
-            limit=limit,
+            systems=list(SYSTEMS) if names is None else options.listed(names),
+            minutes=given.minutes,
+            limit=given.limit,
             test=test_part(corpus) if test else None,
             timed=timed,
             progress=bars,
         )
     if not done.finished:
-        learning.say("stopped; run the same command to go on")
-        raise typer.Exit(130)
+        raise learning.stopped()
     for path in write(done, out):
         learning.say(f"wrote {path}")
     if as_json:

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from somdst.learn.task import Task
 
 
+@options.grouped
 def train(
     corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The run's folder. A run that was stopped goes on there.")],
-    dev: learning.DevOption = None,
+    given: learning.TrainingOptions,
     schema: learning.SchemaOption = None,
     start_from: learning.FromOption = None,
     system: Annotated[
@@ -27,18 +28,8 @@ def train(
             show_default=False,
         ),
     ] = None,
-    preset: learning.PresetOption = "cpu",
-    config: learning.ConfigOption = None,
-    assignments: learning.SetOption = None,
-    epochs: learning.EpochsOption = None,
-    minutes: learning.MinutesOption = None,
-    seed: learning.SeedOption = None,
-    encoder: learning.EncoderOption = None,
     mix: learning.MixOption = None,
-    limit: learning.LimitOption = 0,
-    dev_limit: learning.DevLimitOption = None,
     skip_unknown: learning.SkipOption = False,
-    show_settings: learning.SettingsOption = False,
 ) -> None:
     """Train a tracker. Stop it with Ctrl-C at any time: the same command goes on from its last checkpoint.
 
@@ -47,32 +38,18 @@ def train(
 
     Example: `somdst train multiwoz-2.1 runs/first --epochs 4 --set dropout=0.1`
     """
-    learning.require_torch()
-    settings = learning.chosen_settings(
-        preset,
-        config,
-        assignments,
-        epochs=epochs,
-        seed=seed,
-        encoder=encoder,
-        dev_limit=dev_limit,
-        mix=mix,
-        system=system,
-    )
+    settings = given.settings(mix=mix, system=system)
     from somdst.learn.encoders import check_encoder
-    from somdst.learn.task import read_task
     from somdst.learn.training import train as run
 
     if start_from is None:
         check_encoder(settings.encoder)
-    task = read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
-    learning.describe(task, settings)
+    task = given.task(corpus, settings, schema=schema, skip_unknown=skip_unknown)
     _say_what_is_missing(settings.system, task, settings.dev_limit)
     with learning.ProgressBars() as bars:
-        result = run(task, out, start_from=start_from, settings=settings, minutes=minutes, progress=bars)
+        result = run(task, out, start_from=start_from, settings=settings, minutes=given.minutes, progress=bars)
     if not result.finished:
-        learning.say(f"stopped at step {result.step}; run the same command to go on")
-        raise typer.Exit(130)
+        raise learning.stopped(f" at step {result.step}")
     accuracy = result.dev_joint_goal_accuracy
     measured = "" if accuracy is None else f", dev joint goal accuracy {accuracy:.2f}"
     learning.say(f"done: the model is in {out}{measured}, {result.minutes:.1f} minutes of training")

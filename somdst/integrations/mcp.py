@@ -30,7 +30,7 @@ from somdst.tracking import edits
 from somdst.tracking.audit import SlotEvent, slot_history
 from somdst.tracking.log import Result, replay
 from somdst.tracking.questions import Question
-from somdst.tracking.records import Change, JsonSlots, JsonState, Pending, Refused, Snapshot, adapter
+from somdst.tracking.records import Change, JsonSlots, JsonState, Pending, Refused, Snapshot, adapter, in_order
 from somdst.tracking.step import check_turn
 from somdst.tracking.tracker import Tracker
 
@@ -170,7 +170,7 @@ def _remembered(conversation: str, snapshot: Snapshot) -> Remembered:
         "conversation": conversation,
         "version": snapshot.version,
         "state": snapshot.state,
-        "pending": tuple(snapshot.pending[slot] for slot in sorted(snapshot.pending)),
+        "pending": in_order(snapshot.pending),
         "pinned": snapshot.pinned,
     }
 

@@ -18,7 +18,6 @@ from somdst.tracking.audit import SlotEvent, TurnInForce
 from somdst.tracking.log import replay
 from somdst.tracking.patches import Patches
 from somdst.tracking.records import (
-    Change,
     Entry,
     JsonRecord,
     JsonSlots,
@@ -26,9 +25,9 @@ from somdst.tracking.records import (
     JsonTurn,
     JsonValue,
     Pending,
-    Refused,
     Snapshot,
     TrackedTurn,
+    in_order,
 )
 from somdst.tracking.replays import Difference
 from somdst.tracking.step import reads_schemas
@@ -84,14 +83,6 @@ class Answer(SnapshotView, Patches):
     @classmethod
     def of(cls, written: Written) -> Answer:
         return cls(**_snapshot(written.conversation, written.snapshot), entry=written.entry)
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        return self.entry.changes
-
-    @property
-    def refused(self) -> tuple[Refused, ...]:
-        return self.entry.refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,7 +372,7 @@ def _snapshot(id: str, snapshot: Snapshot) -> dict[str, Any]:
         "version": snapshot.version,
         "state": snapshot.state,
         "pinned": snapshot.pinned,
-        "pending": tuple(snapshot.pending[slot] for slot in sorted(snapshot.pending)),
+        "pending": in_order(snapshot.pending),
         "can_undo": bool(snapshot.head),
         "can_redo": bool(snapshot.undone),
         "schema": snapshot.schema,

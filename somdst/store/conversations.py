@@ -41,13 +41,13 @@ from somdst.store.writes import (
 )
 from somdst.tracking.edits import start
 from somdst.tracking.log import EMPTY, replay
-from somdst.tracking.records import Entry, Snapshot
+from somdst.tracking.records import Entry, HasSnapshot, Snapshot
 
 KEY_LIFETIME = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(HasSnapshot):
     """A conversation as it is stored."""
 
     id: str
@@ -58,10 +58,6 @@ class Record:
     updated_at: float
     expires_at: float | None
     snapshot: Snapshot
-
-    @property
-    def version(self) -> int:
-        return self.snapshot.version
 
 
 @dataclass(frozen=True, slots=True)

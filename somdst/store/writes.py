@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from somdst.errors import Conflict, KeyReused, NotFound, StoreError
 from somdst.store.layout import entries, idempotency_keys
 from somdst.tracking.log import Result
-from somdst.tracking.records import Entry, Snapshot
+from somdst.tracking.records import Entry, HasSnapshot, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(HasSnapshot):
     """The request was done before, with the same key: this is what it led to."""
 
     conversation: str
@@ -53,10 +53,6 @@ class Repeated:
     """The entry that it added; None where it made the conversation."""
     expires_at: float | None = None
     """When the conversation was to expire, as seen then."""
-
-    @property
-    def version(self) -> int:
-        return self.snapshot.version
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ from somdst.tracking.audit import SlotEvent, in_force, slot_history, to_dialogue
 from somdst.tracking.log import Result, replay
 from somdst.tracking.old_logs import read_log
 from somdst.tracking.questions import Question
-from somdst.tracking.records import Entry, Snapshot
+from somdst.tracking.records import Entry, HasSnapshot, Snapshot
 
 if TYPE_CHECKING:
     from somdst.tracking.tracker import Tracker
 
 
-class Conversation:
+class Conversation(HasSnapshot):
     """One conversation in memory: the log, its snapshot, and everything that can be done to it.
 
     Every method that changes something gives a `Result`. A method that raises leaves the conversation as it was.
@@ -50,14 +50,6 @@ class Conversation:
     def now(self) -> Tracker:
         """The tracker with the schema in force: `tracker`, unless the schema was changed."""
         return self._trackers[self.snapshot.schema]
-
-    @property
-    def state(self) -> State:
-        return self.snapshot.state
-
-    @property
-    def version(self) -> int:
-        return self.snapshot.version
 
     @property
     def turns(self) -> tuple[Turn, ...]:

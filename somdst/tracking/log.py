@@ -23,7 +23,7 @@ from somdst.errors import StateError
 from somdst.memory.state import State, Value
 from somdst.model.prediction import Prediction
 from somdst.tracking.patches import Patches
-from somdst.tracking.records import WINDOW, Change, Entry, Pending, RecentTurn, Refused, Snapshot, TrackedTurn
+from somdst.tracking.records import WINDOW, Entry, HasSnapshot, Pending, RecentTurn, Snapshot, TrackedTurn
 
 EMPTY = Snapshot()
 
@@ -55,7 +55,7 @@ def replay(entries: Iterable[Entry], start: Snapshot = EMPTY) -> Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Result(Patches):
+class Result(HasSnapshot, Patches):
     """What a turn or an edit led to: the snapshot after it, and the entry that was, or is to be, appended."""
 
     snapshot: Snapshot
@@ -66,27 +66,6 @@ class Result(Patches):
     @classmethod
     def of(cls, before: Snapshot, entry: Entry, prediction: Prediction | None = None) -> Result:
         return cls(append(before, entry), entry, prediction)
-
-    @property
-    def state(self) -> State:
-        return self.snapshot.state
-
-    @property
-    def version(self) -> int:
-        return self.snapshot.version
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        return self.entry.changes
-
-    @property
-    def pending(self) -> tuple[Pending, ...]:
-        """Every write that waits for an answer, from this turn or an earlier one."""
-        return tuple(self.snapshot.pending[slot] for slot in sorted(self.snapshot.pending))
-
-    @property
-    def refused(self) -> tuple[Refused, ...]:
-        return self.entry.refused
 
     @property
     def domain(self) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 from somdst.memory.filling import Filled
 from somdst.memory.state import State, value_to_json
 from somdst.model.prediction import Evidence
-from somdst.tracking.records import Change, Entry, JsonRecord, Pending
+from somdst.tracking.records import Change, Entry, JsonRecord, Pending, Refused
 
 M = TypeVar("M")
 
@@ -68,9 +68,17 @@ class Outcome(Protocol):
 
 
 class Patches:
-    """The methods that every outcome has."""
+    """What every outcome has."""
 
     __slots__ = ()
+
+    @property
+    def changes(self: Outcome) -> tuple[Change, ...]:
+        return self.entry.changes
+
+    @property
+    def refused(self: Outcome) -> tuple[Refused, ...]:
+        return self.entry.refused
 
     def json_patch(self: Outcome) -> list[dict[str, Any]]:
         """The write as a JSON Patch: what to do with the document before it."""

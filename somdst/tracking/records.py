@@ -286,11 +286,11 @@ def _by_slot(items: tuple[Pending, ...]) -> Mapping[str, Pending]:
     return {item.slot: item for item in items}
 
 
-def _in_order(pending: Mapping[str, Pending]) -> tuple[Pending, ...]:
+def in_order(pending: Mapping[str, Pending]) -> tuple[Pending, ...]:
     return tuple(pending[slot] for slot in sorted(pending))
 
 
-JsonPending = Annotated[Mapping[str, Pending], AsJson(dict, tuple[Pending, ...], _by_slot, _in_order)]
+JsonPending = Annotated[Mapping[str, Pending], AsJson(dict, tuple[Pending, ...], _by_slot, in_order)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +318,26 @@ class Snapshot(JsonRecord):
     """Number of the undo that a redo takes back. 0 if there is none: a new entry ends what can be redone."""
     schema: str | None = None
     """Id of the schema in force; null is the tracker's own."""
+
+
+class HasSnapshot:
+    """What everything with a snapshot tells of it."""
+
+    __slots__ = ()
+    snapshot: Snapshot
+
+    @property
+    def state(self) -> State:
+        return self.snapshot.state
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        """Every write that waits for an answer, from this turn or an earlier one."""
+        return in_order(self.snapshot.pending)
 
 
 @dataclass(frozen=True, slots=True)
