@@ -24,7 +24,7 @@ from somdst.cli.output import print_json, print_tables, working
 from somdst.corpora import open_corpus
 from somdst.evaluate.run import run
 from somdst.evaluate.tables import Table
-from somdst.memory.dialogue import Dialogue
+from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.model.folder import ModelFolder
 from somdst.model.prediction import Predictor
 from somdst.tracking.conversation import Conversation
@@ -54,7 +54,7 @@ def main(
         )
     alone = rates["one_at_a_time"]
     if as_json:
-        about = {"corpus": corpus, "model": model, "turns": sum(len(dialogue.turns) for dialogue in dialogues)}
+        about = {"corpus": corpus, "model": model, "turns": count_turns(dialogues)}
         found = {way: {"turns_per_s": round(rate, 1), "times": round(rate / alone, 2)} for way, rate in rates.items()}
         print_json(about | found)
         return
@@ -80,7 +80,7 @@ def measure_bulk(
     }
     if torch is not None:
         ways["torch_one_at_a_time"] = lambda: run(torch, dialogues, batch_size=1)
-    turns = sum(len(dialogue.turns) for dialogue in dialogues)
+    turns = count_turns(dialogues)
     rates: dict[Way, list[float]] = {way: [] for way in ways}
     _one_at_a_time(tracker, dialogues[:2])  # warm up
     for _ in range(repeats):

@@ -12,13 +12,15 @@ import asyncio
 import json
 import random
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
+from typing import Any, TypeVar
 
 from somdst.errors import InputError, SomdstError
 from somdst.memory.dialogue import Dialogue, Turn
+
+T = TypeVar("T")
 
 
 class LoadError(SomdstError):
@@ -134,28 +136,13 @@ class Load:
 
     async def closed(self, seconds: float) -> list[Sample]:
         """Every seat sends its next turn when the last was answered."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        samples: list[Sample] = []
-
-        async def talk(seat: int) -> None:
-            while loop.time() < end:
-                id, turn = await self.talks.next(seat)
-                samples.append(await self._send(id, turn, due=loop.time()))
-
-        await asyncio.gather(*(talk(seat) for seat in range(self.seats)))
-        return samples
+        return await without_pause(self.send, seats=self.seats, seconds=seconds)
 
     async def open(self, rate: float, seconds: float) -> list[Sample]:
         """Turns arrive at random moments, `rate` per second on average, for the seats in turn."""
-        loop = asyncio.get_running_loop()
-        arrivals = random.Random(0)
-        due = loop.time()
-        end = due + seconds
+        end = asyncio.get_running_loop().time() + seconds
         tasks: list[asyncio.Task[Sample]] = []
-        while (due := due + arrivals.expovariate(rate)) < end:
-            if (ahead := due - loop.time()) > 0:
-                await asyncio.sleep(ahead)
+        async for due in arrivals(rate, end, random.Random(0)):
             id, turn = await self.talks.next(len(tasks) % self.seats)
             tasks.append(asyncio.create_task(self._send(id, turn, due=due)))
         return list(await asyncio.gather(*tasks))
@@ -167,6 +154,30 @@ class Load:
 
     def close(self) -> None:
         self.connections.close()
+
+
+async def without_pause(send: Callable[[int], Awaitable[T]], *, seats: int, seconds: float) -> list[T]:
+    """What `send` gives, called for every seat again and again."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    done: list[T] = []
+
+    async def talk(seat: int) -> None:
+        while loop.time() < end:
+            done.append(await send(seat))
+
+    await asyncio.gather(*(talk(seat) for seat in range(seats)))
+    return done
+
+
+async def arrivals(rate: float, end: float, chance: random.Random) -> AsyncIterator[float]:
+    """Random moments until `end`, `rate` per second on average, each when it has come."""
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    while (due := due + chance.expovariate(rate)) < end:
+        if (ahead := due - loop.time()) > 0:
+            await asyncio.sleep(ahead)
+        yield due
 
 
 def statuses(samples: Sequence[Sample]) -> dict[str, int]:

@@ -16,7 +16,8 @@ from typing import Annotated, Any
 
 import typer
 from load import Load, Sample, percentile, statuses
-from service import Command, memory, running, serve_command
+from processes import Service
+from service import serve_command
 
 from somdst.cli import options
 from somdst.cli.main import run_alone
@@ -61,8 +62,8 @@ class ManySchemas:
     """p95 with many schemas, over p95 with one."""
     first_turn_p50_ms: float
     """The first turn under a new schema, one after the other."""
-    memory_mb_before: float | None
-    memory_mb_after: float | None
+    memory_mb_before: float
+    memory_mb_after: float
     statuses: dict[str, int]
 
     def to_json(self) -> dict[str, Any]:
@@ -93,34 +94,36 @@ def made(number: int) -> Schema:
 
 
 def measure(
-    command: Command,
+    program: Sequence[str],
     *,
     schemas: int = 1000,
     seconds: float = 10.0,
     conversations: int = 32,
     notice: Callable[[str], object] = lambda text: None,
 ) -> ManySchemas:
-    with tempfile.TemporaryDirectory() as folder, running(command, folder, max_batch=32) as (port, process):
+    with tempfile.TemporaryDirectory() as folder, Service(program, f"{folder}/schemas.sqlite") as service:
         return asyncio.run(
-            _measure(port, process.pid, schemas=schemas, seconds=seconds, conversations=conversations, notice=notice)
+            _measure(service, schemas=schemas, seconds=seconds, conversations=conversations, notice=notice)
         )
 
 
 async def _measure(
-    port: int, pid: int, *, schemas: int, seconds: float, conversations: int, notice: Callable[[str], object]
+    service: Service, *, schemas: int, seconds: float, conversations: int, notice: Callable[[str], object]
 ) -> ManySchemas:
     dialogues = synthetic_dialogues(dialogues=200, seed=1)
     notice("one schema")
-    load = Load(port, dialogues, seats=conversations, schemas=[made(0).to_json()])
+    load = Load(service.port, dialogues, seats=conversations, schemas=[made(0).to_json()])
     closed = await load.closed(seconds)
     rate = 0.5 * sum(sample.status == 200 for sample in closed) / seconds
     if not rate:
         raise InputError(f"No turn was tracked; answers by status: {statuses(closed)}.")
     one = await load.open(rate, seconds)
     load.close()
-    before = memory(pid)
+    before = service.memory
     notice(f"the first turn of {schemas:,} schemas")
-    load = Load(port, dialogues, seats=schemas, schemas=[made(number).to_json() for number in range(1, schemas + 1)])
+    load = Load(
+        service.port, dialogues, seats=schemas, schemas=[made(number).to_json() for number in range(1, schemas + 1)]
+    )
     await load.talks.prepare(schemas)
     first = [await load.send(seat) for seat in range(schemas)]
     notice(f"{schemas:,} schemas")
@@ -136,8 +139,8 @@ async def _measure(
         many_p95_ms=round(p95[1], 1),
         ratio=round(p95[1] / p95[0], 2),
         first_turn_p50_ms=round(percentile(_times(first), 0.5), 1),
-        memory_mb_before=before and round(before, 1),
-        memory_mb_after=(now := memory(pid)) and round(now, 1),
+        memory_mb_before=round(before, 1),
+        memory_mb_after=round(service.memory, 1),
         statuses=statuses([*closed, *one, *first, *many]),
     )
 

@@ -1,4 +1,4 @@
-"""What breaks a service while it is used: `Replica`, a process to be killed and paused, and `Nemesis`, the faults.
+"""What breaks a service while it is used: `Replica`, a service to be killed and paused, and `Nemesis`, the faults.
 
 A fault begins, lasts for some calls of the clients (or a few seconds, if nobody makes progress), and is healed. Which
 faults there are depends on the database. Clients and their calls are in `torture.py`.
@@ -6,12 +6,9 @@ faults there are depends on the database. Clients and their calls are in `tortur
 
 from __future__ import annotations
 
-import http.client
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,13 +17,10 @@ from pathlib import Path
 
 from disk import cut_power
 from postgres import PostgresServer
+from processes import SCRIPTED, Service
 
 from somdst.errors import SomdstError
 
-SCRIPT = Path(__file__).parents[1] / "tests" / "serve_scripted.py"
-"""The real service with a predictor of rules: the store is tortured, not the model."""
-PATIENCE = 120.0
-"""Seconds in which a process has to start or to end, on a machine that is busy with other things."""
 DAY = 24 * 3600.0
 RETENTION = 30 * DAY
 
@@ -38,45 +32,27 @@ class TortureError(SomdstError):
     """The torture itself could not go on."""
 
 
-class Replica:
+class Replica(Service):
     """A service that a parent process starts again whenever it is killed. The parent keeps the port open."""
 
-    def __init__(self, port: int, database: str, folder: Path, *options: str) -> None:
-        self.port, self.folder = port, folder
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, database: str, folder: Path, *options: str) -> None:
         paths = ["--clock", str(folder / "clock"), "--disk", str(folder)]
         limits = ["--retention-seconds", str(RETENTION), "--turn-timeout", "30", "--body-timeout", "30"]
-        fixed = ["--port", str(port), "--database", database, "--reborn"]
-        self.command = [sys.executable, str(SCRIPT), *fixed, *paths, *limits, *options]
+        super().__init__(SCRIPTED, database, "--reborn", *paths, *limits, *options)
 
-    def start(self) -> None:
-        with (self.folder / f"{self.port}.log").open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log)
+    @property
+    def pid(self) -> int:
+        return self.child
+
+    def launch(self) -> None:
+        super().launch()
         self.child = self._next_child()
 
-    def wait(self) -> None:
-        """Until it is ready."""
-        deadline = time.monotonic() + PATIENCE
-        while not self._ready():
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                raise TortureError(f"A replica did not start: see {self.folder / f'{self.port}.log'}.")
-            time.sleep(0.05)
-
-    def _ready(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
-
     def _next_child(self) -> int:
-        assert self.process.stdout is not None
+        assert self.process is not None and self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise TortureError(f"A replica ended: see {self.folder / f'{self.port}.log'}.")
+            raise TortureError(f"A replica ended: {self._end()}")
         return int(line)
 
     def kill(self) -> None:
@@ -91,29 +67,29 @@ class Replica:
 
     def kill_and_stay(self) -> None:
         """It is not started again until `come_back`."""
-        os.kill(self.process.pid, signal.SIGSTOP)
+        os.kill(super().pid, signal.SIGSTOP)
         os.kill(self.child, signal.SIGKILL)
         state = Path(f"/proc/{self.child}/stat")
         while state.read_text().rpartition(")")[2].split()[0] != "Z":  # then it has no file open any more
             time.sleep(0.005)
 
     def come_back(self) -> None:
-        os.kill(self.process.pid, signal.SIGCONT)
+        os.kill(super().pid, signal.SIGCONT)
         self.child = self._next_child()
-
-    def stop(self) -> None:
-        """As an operator does it: what was accepted is finished."""
-        os.kill(self.child, signal.SIGTERM)
-        self.process.wait(PATIENCE)
-
-    def memory(self) -> float:
-        """Megabytes that are its own."""
-        lines = Path(f"/proc/{self.child}/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
     def handles(self) -> int:
         """Open files and connections."""
         return len(os.listdir(f"/proc/{self.child}/fd"))  # noqa: PTH208
+
+
+def start_replicas(number: int, database: str, folder: Path, *options: str) -> list[Replica]:
+    """All at the same time."""
+    replicas = [Replica(database, folder, *options) for _ in range(number)]
+    for replica in replicas:
+        replica.launch()
+    for replica in replicas:
+        replica.wait()
+    return replicas
 
 
 class Nemesis:

@@ -8,7 +8,11 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from somdst.errors import InputError
 
 
 def find_binaries() -> Path | None:
@@ -24,6 +28,18 @@ def _fast_folder() -> str:
     """In memory where there is enough: a database is some 300 files. Short either way, as a socket's path must be."""
     shared = Path("/dev/shm")
     return str(shared) if shared.is_dir() and shutil.disk_usage(shared).free > 2**31 else "/tmp"
+
+
+@contextmanager
+def own_postgres(*options: str) -> Iterator[PostgresServer]:
+    binaries = find_binaries()
+    if binaries is None:
+        raise InputError("There is no PostgreSQL server on this machine: install one (Debian's `postgresql`).")
+    server = PostgresServer(binaries, *options)
+    try:
+        yield server
+    finally:
+        server.remove()
 
 
 class PostgresServer:

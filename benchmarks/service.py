@@ -9,34 +9,25 @@ latencies when turns arrive at random at 70% of that; and for the batched one tw
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from load import Load, Sample, percentile, statuses
+from processes import Service
 
 from somdst.cli import options
 from somdst.cli.main import run_alone
 from somdst.cli.output import print_json, print_tables, working
 from somdst.corpora.synthetic import synthetic_dialogues
-from somdst.errors import InputError
-from somdst.evaluate.tables import Table
+from somdst.evaluate.tables import Cell, Table
 from somdst.memory.dialogue import Dialogue
-
-Command = Callable[[int, str, int], list[str]]
-"""The command line that serves on a port, with a database, in batches of at most this many turns."""
 
 SHARE = 0.7
 """Offered load, as a share of what the service can do, at which latencies are taken."""
@@ -85,8 +76,8 @@ class Overload:
     offered_per_s: float
     answered_per_s: float
     statuses: dict[str, int]
-    memory_mb_before: float | None
-    memory_mb_most: float | None
+    memory_mb_before: float
+    memory_mb_most: float
     recovery_s: float | None
     """Seconds from the end of the overload until a second without an error and with its usual latency; None: never."""
 
@@ -115,7 +106,7 @@ def tables(done: ServiceSpeed) -> list[Table]:
     note = f"{at_once}; latencies at 70% of each one's own rate. Micro-batches do {done.speedup:g} times the turns."
     overload = done.overload
     back = f"not within {RECOVERY_LIMIT:g} s" if overload.recovery_s is None else f"{overload.recovery_s:g} s"
-    facts = (
+    facts: tuple[tuple[Cell, ...], ...] = (
         ("offered, turns per second", overload.offered_per_s),
         ("answered, turns per second", overload.answered_per_s),
         *((f"answers with status {status}", count) for status, count in overload.statuses.items()),
@@ -130,7 +121,7 @@ def tables(done: ServiceSpeed) -> list[Table]:
 
 
 def measure(
-    command: Command,
+    program: Sequence[str],
     *,
     seconds: float = 10.0,
     conversations: int = 32,
@@ -141,15 +132,13 @@ def measure(
     dialogues = synthetic_dialogues(dialogues=200, seed=1)
     with tempfile.TemporaryDirectory() as folder:
         notice("without micro-batching")
-        with running(command, folder, max_batch=1) as (port, _):
-            unbatched = asyncio.run(_speed(port, dialogues, seconds=seconds, conversations=conversations))
+        with Service(program, f"{folder}/one.sqlite", "--max-batch", "1") as service:
+            unbatched = asyncio.run(_speed(service.port, dialogues, seconds=seconds, conversations=conversations))
         notice("with micro-batching")
-        with running(command, folder, max_batch=max_batch) as (port, process):
-            batched = asyncio.run(_speed(port, dialogues, seconds=seconds, conversations=conversations))
+        with Service(program, f"{folder}/many.sqlite", "--max-batch", str(max_batch)) as service:
+            batched = asyncio.run(_speed(service.port, dialogues, seconds=seconds, conversations=conversations))
             notice("at twice the load that it can take")
-            overload = asyncio.run(
-                _overload(port, dialogues, batched, process.pid, seconds=seconds, conversations=conversations)
-            )
+            overload = asyncio.run(_overload(service, dialogues, batched, seconds=seconds, conversations=conversations))
     return ServiceSpeed(
         conversations=conversations,
         cores=os.cpu_count() or 1,
@@ -186,19 +175,18 @@ async def _speed(port: int, dialogues: Sequence[Dialogue], *, seconds: float, co
 
 
 async def _overload(
-    port: int, dialogues: Sequence[Dialogue], usual: Speed, pid: int, *, seconds: float, conversations: int
+    service: Service, dialogues: Sequence[Dialogue], usual: Speed, *, seconds: float, conversations: int
 ) -> Overload:
     # Many more conversations than before: with 32, each would wait for its own last turn and hold the load back.
-    load = Load(port, dialogues, seats=16 * conversations)
+    load = Load(service.port, dialogues, seats=16 * conversations)
     await load.talks.prepare(16 * conversations)
-    before = most = memory(pid)
+    before = most = service.memory
     running = True
 
     async def watch() -> None:
         nonlocal most
         while running:
-            if most is not None:
-                most = max(most, memory(pid) or 0.0)
+            most = max(most, service.memory)
             await asyncio.sleep(0.1)
 
     watcher = asyncio.create_task(watch())
@@ -214,8 +202,8 @@ async def _overload(
         offered_per_s=round(rate, 1),
         answered_per_s=round(sum(sample.status == 200 for sample in samples) / lasted, 1),
         statuses=statuses(samples),
-        memory_mb_before=None if before is None else round(before, 1),
-        memory_mb_most=None if most is None else round(most, 1),
+        memory_mb_before=round(before, 1),
+        memory_mb_most=round(most, 1),
         recovery_s=recovery,
     )
 
@@ -235,54 +223,10 @@ def _normal(samples: Sequence[Sample], usual: Speed) -> bool:
     return fine and percentile([sample.milliseconds for sample in samples], 0.95) <= max(1.5 * usual.p95_ms, 50.0)
 
 
-def _free_port() -> int:
-    """Below the ports of outgoing connections, so that none of those takes it before the service does."""
-    for port in range(20_000 + os.getpid() % 10_000, 32_000):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise InputError("There is no free port between 20,000 and 32,000: stop what uses them.")
-
-
-@contextmanager
-def running(command: Command, folder: str, *, max_batch: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A service in a process of its own, and its port."""
-    port = _free_port()
-    database = str(Path(folder) / f"bench-{max_batch}.sqlite")
-    process = subprocess.Popen(command(port, database, max_batch), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        _wait_until_ready(port, process)
-        yield port, process
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-
-
-def serve_command(*, model: str, threads: int | None) -> Command:
+def serve_command(*, model: str, threads: int | None) -> list[str]:
     """`somdst serve` with this model."""
-
-    def command(port: int, database: str, max_batch: int) -> list[str]:
-        options = ["--model", model, "--port", str(port), "--database", database, "--log-level", "warning"]
-        options += ["--max-batch", str(max_batch), *(["--threads", str(threads)] if threads else [])]
-        return [sys.executable, "-m", "somdst", "serve", *options]
-
-    return command
-
-
-def _wait_until_ready(port: int, process: subprocess.Popen[bytes], *, seconds: float = 60.0) -> None:
-    reason, deadline = "try `somdst serve` by itself.", time.monotonic() + seconds
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
-                return
-        except urllib.error.HTTPError as error:
-            reason = str(json.loads(error.read())["error"])
-            if "being loaded" not in reason:
-                break
-        except OSError:
-            pass
-        time.sleep(0.05)
-    raise InputError(f"The service to measure did not start: {reason}")
+    options = ["--model", model, "--log-level", "warning", *(["--threads", str(threads)] if threads else [])]
+    return [sys.executable, "-m", "somdst", "serve", *options]
 
 
 def _batches(port: int) -> tuple[float, float]:
@@ -290,15 +234,6 @@ def _batches(port: int) -> tuple[float, float]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         lines = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[:1] != "#")
     return float(lines["somdst_batch_size_sum"]), float(lines["somdst_batch_size_count"])
-
-
-def memory(pid: int) -> float | None:
-    """Resident megabytes of a process; None if the system does not say."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), None)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,10 @@ from typing import Annotated, Any
 
 import typer
 from history import Call, History, Violation, check, count
-from load import Connections, percentile
-from nemesis import Replica
-from torture import free_ports, own_postgres, read_database
+from load import Connections, arrivals, percentile, without_pause
+from nemesis import Replica, start_replicas
+from postgres import own_postgres
+from torture import read_database
 
 from somdst.cli import options
 from somdst.cli.main import run_alone
@@ -126,11 +127,7 @@ def table(soaked: Soaked) -> Table:
 
 
 def soak(database: str, folder: Path, plan: Plan) -> Soaked:
-    replicas = [Replica(port, database, folder) for port in free_ports(2)]
-    for replica in replicas:
-        replica.start()
-    for replica in replicas:
-        replica.wait()
+    replicas = start_replicas(2, database, folder)
     users = Users(replicas, plan)
     soaked = asyncio.run(users.run())
     for replica in replicas:
@@ -174,26 +171,14 @@ class Users:
     async def _closed(self, seconds: float) -> float:
         """Turns per second when 32 users send the next turn as soon as the last one was acknowledged."""
         loop = asyncio.get_running_loop()
-        end, done = loop.time() + seconds, 0
-
-        async def talk() -> None:
-            nonlocal done
-            while loop.time() < end:
-                await self._turn(loop.time())
-                done += 1
-
         began = loop.time()
-        await asyncio.gather(*(talk() for _ in range(32)))
-        return done / (loop.time() - began)
+        done = await without_pause(lambda _: self._turn(loop.time()), seats=32, seconds=seconds)
+        return len(done) / (loop.time() - began)
 
     async def _open(self, rate: float, end: float) -> None:
         """Turns arrive at random moments, however fast the service is."""
-        loop = asyncio.get_running_loop()
         tasks: set[asyncio.Task[None]] = set()
-        due = loop.time()
-        while (due := due + self._chance.expovariate(rate)) < end:
-            if (ahead := due - loop.time()) > 0:
-                await asyncio.sleep(ahead)
+        async for due in arrivals(rate, end, self._chance):
             task = asyncio.create_task(self._turn(due))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
@@ -241,7 +226,7 @@ class Users:
         self.latencies.clear()
         p50, p99 = (round(percentile(times, share), 1) if times else None for share in (0.5, 0.99))
         replica = self.replicas[0]
-        soaked.points.append(Point(round(at, 1), p50, p99, round(replica.memory(), 1), replica.handles()))
+        soaked.points.append(Point(round(at, 1), p50, p99, round(replica.memory, 1), replica.handles()))
 
     async def _kill(self, soaked: Soaked, started: float) -> None:
         loop = asyncio.get_running_loop()

@@ -20,7 +20,6 @@ import http.client
 import itertools
 import json
 import random
-import socket
 import tempfile
 import threading
 import time
@@ -35,8 +34,8 @@ from urllib.parse import urlsplit
 
 import typer
 from history import READS, Call, History, Stored, Violation, check, count
-from nemesis import DAY, RETENTION, Nemesis, Replica, TortureError
-from postgres import PostgresServer, find_binaries
+from nemesis import DAY, RETENTION, Nemesis, Replica, TortureError, start_replicas
+from postgres import PostgresServer, own_postgres
 from sqlalchemy import select
 
 from somdst.cli import options
@@ -132,12 +131,7 @@ def torture(
     """Start replicas on an empty database, use and break them, and check. `only`: the faults to choose from."""
     with tempfile.TemporaryDirectory(prefix="somdst-torture-") as name:
         folder = Path(name)
-        extra = ["--plant", plant] if plant else []
-        started = [Replica(port, database, folder, *extra) for port in free_ports(replicas)]
-        for replica in started:
-            replica.start()
-        for replica in started:
-            replica.wait()
+        started = start_replicas(replicas, database, folder, *(["--plant", plant] if plant else []))
         nemesis = Nemesis(started, database, folder, server=server)
         clients = Clients([replica.url for replica in started], seed=seed, bounds=bounds, nemesis=nemesis)
         _use_and_break(clients, nemesis, seed=seed, bounds=bounds, only=only)
@@ -188,7 +182,6 @@ def _use_and_break(
 def _expire(replica: Replica, clients: Clients, nemesis: Nemesis) -> None:
     """Nothing is served after its time, also before it is erased."""
     replica.start()
-    replica.wait()
     nemesis.set_clock(RETENTION + 10 * DAY)
     clients.urls = [replica.url]
     for id in sorted(clients.made - clients.erased):
@@ -241,34 +234,6 @@ def _database(database: str | None, *, postgres: bool) -> Iterator[tuple[str, Po
     else:
         with tempfile.TemporaryDirectory(prefix="somdst-torture-") as folder:
             yield f"{folder}/conversations.sqlite", None
-
-
-@contextmanager
-def own_postgres(*options: str) -> Iterator[PostgresServer]:
-    binaries = find_binaries()
-    if binaries is None:
-        raise InputError("There is no PostgreSQL server on this machine: install one (Debian's `postgresql`).")
-    server = PostgresServer(binaries, *options)
-    try:
-        yield server
-    finally:
-        server.remove()
-
-
-def free_ports(number: int) -> list[int]:
-    """Below the ports of outgoing connections, so that none of those takes one before a replica does."""
-    found: list[int] = []
-    start = random.SystemRandom().randrange(20_000, 31_000)
-    for port in range(start, 32_000):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == number:
-            return found
-    raise TortureError("There is no free port between 20,000 and 32,000: stop what uses them.")
 
 
 # The clients

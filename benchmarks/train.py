@@ -33,7 +33,7 @@ from somdst.corpora.jsonlines import read_dialogues, write_dialogues
 from somdst.corpora.opening import schema_for
 from somdst.errors import InputError, ModelError
 from somdst.evaluate.tables import Table
-from somdst.memory.dialogue import Dialogue
+from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
 
 Variant = Literal["straightforward", "paper", "compact"]
@@ -158,7 +158,7 @@ def _in_a_process(job: Job) -> float:
 def run_job(job: Job) -> float:
     """Turns per second."""
     dialogues = list(read_dialogues(Path(job.folder) / "train.jsonl"))
-    if sum(len(dialogue.turns) for dialogue in dialogues) < BATCH:
+    if count_turns(dialogues) < BATCH:
         raise InputError(f"The corpus has less than {BATCH} turns, one batch: give a larger one.")
     schema = Schema.load(Path(job.folder) / "schema.json")
     return (_straightforward if job.variant == "straightforward" else _ours)(job, dialogues, schema)

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from postgres import PostgresServer, find_binaries
+from postgres import PostgresServer, find_binaries, own_postgres
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    binaries = find_binaries()
-    if binaries is None:
+    if find_binaries() is None:
         pytest.skip("no PostgreSQL binaries on this machine: install Debian's postgresql")
-    server = PostgresServer(binaries)
-    yield server
-    server.remove()
+    with own_postgres() as server:
+        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

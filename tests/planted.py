@@ -6,8 +6,8 @@ without effect.
 
 from __future__ import annotations
 
+import itertools
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Insert
 
-from somdst.store import Record, Store, writes
+from somdst.store import Record, Store, Unavailable, writes
 from somdst.store import conversations as module
 from somdst.store import database as connections
 from somdst.tracking.records import Entry, Snapshot
@@ -74,13 +74,15 @@ _KEPT = threading.local()
 
 
 def transaction() -> None:
-    """The version of a conversation and its entry are written in two transactions."""
+    """The version of a conversation and its entry are written in two transactions, and the second one may fail."""
+    batches = itertools.count(1)
 
     def split(real: Callable[..., Any]) -> Callable[..., Any]:
         def append_many(store: Store, many: Sequence[Any]) -> Any:
             _KEPT.list = []
             outcomes = real(store, many)
-            time.sleep(0.02)  # time to be killed in, or to be seen
+            if next(batches) % 5 == 0:
+                raise Unavailable("The disk is full.")
             for statement, rows in _KEPT.list:
                 with store.database.write() as connection:
                     connection.execute(statement, rows)

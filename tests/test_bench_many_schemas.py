@@ -6,7 +6,7 @@ import json
 
 import many_schemas
 import pytest
-from test_bench_service import command
+from test_bench_service import PROGRAM
 
 from somdst.errors import InputError
 
@@ -14,7 +14,7 @@ from somdst.errors import InputError
 @pytest.mark.slow
 def test_the_whole_measurement() -> None:
     said: list[str] = []
-    done = many_schemas.measure(command(), schemas=5, seconds=0.5, conversations=2, notice=said.append)
+    done = many_schemas.measure(PROGRAM, schemas=5, seconds=0.5, conversations=2, notice=said.append)
     assert said == ["one schema", "the first turn of 5 schemas", "5 schemas"]
     assert set(done.statuses) == {"200"} and done.statuses["200"] > 5
     assert done.one_p50_ms <= done.one_p95_ms and done.many_p50_ms <= done.many_p95_ms
@@ -28,4 +28,4 @@ def test_schemas_differ() -> None:
 
 def test_a_model_that_cannot_read_them() -> None:
     with pytest.raises(InputError, match="was not trained on the slot"):
-        many_schemas.measure(command("--model", "fixed"), schemas=2, seconds=0.1)
+        many_schemas.measure([*PROGRAM, "--model", "fixed"], schemas=2, seconds=0.1)

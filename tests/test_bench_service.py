@@ -7,28 +7,21 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 
 import pytest
 import service
 from load import Sample, percentile, statuses
-from services import SCRIPT
+from processes import SCRIPTED
 
 from somdst.errors import InputError
 
-
-def command(*options: str):  # type: ignore[no-untyped-def]
-    def line(port: int, database: str, max_batch: int) -> list[str]:
-        fixed = ["--port", str(port), "--database", database, "--max-batch", str(max_batch), "--max-turns", "64"]
-        return [sys.executable, str(SCRIPT), *fixed, *options]
-
-    return line
+PROGRAM = [*SCRIPTED, "--max-turns", "64"]
 
 
 @pytest.mark.slow
 def test_the_whole_measurement() -> None:
     said: list[str] = []
-    done = service.measure(command(), seconds=0.5, conversations=4, notice=said.append)
+    done = service.measure(PROGRAM, seconds=0.5, conversations=4, notice=said.append)
     assert len(said) == 3
     assert done.unbatched.mean_batch == 1 <= done.batched.mean_batch <= 32
     for speed in (done.batched, done.unbatched):
@@ -43,7 +36,7 @@ def test_the_whole_measurement() -> None:
 
 def test_a_service_that_does_not_start() -> None:
     with pytest.raises(InputError, match="could not be loaded"):
-        service.measure(command("--model", "broken"), seconds=0.1)
+        service.measure([*PROGRAM, "--model", "broken"], seconds=0.1)
 
 
 def test_samples_are_counted() -> None:

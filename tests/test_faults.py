@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import socket
 import sqlite3
-import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
-from databases import PostgresServer, find_binaries
+from nemesis import Replica
+from postgres import PostgresServer, find_binaries, own_postgres
 from services import Server
 from sqlalchemy import text
 from waiting import LIMIT, until
@@ -45,16 +44,10 @@ def said(conversation: RemoteConversation) -> list[str]:
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_under_load(database: str) -> None:
+def test_killed_again_and_again_under_load(database: str, tmp_path: Path) -> None:
     """Writers send turn after turn, each until it is acknowledged; the process is killed again and again meanwhile."""
-    server = Server(database, "--reborn")
-    server.process = subprocess.Popen(
-        server.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=server.environment
-    )
-    assert server.process.stdout is not None
+    server = Replica(database, tmp_path).start()
     stopping = threading.Event()
-    child = int(server.process.stdout.readline())
-
     acknowledged: dict[str, list[str]] = {}
 
     def insist(web: httpx.Client, path: str, body: dict[str, str], key: str) -> dict[str, Any]:
@@ -89,8 +82,7 @@ def test_killed_again_and_again_under_load(database: str) -> None:
             for number in range(KILLS):
                 goal = done() + 3 + number % 5
                 until(lambda goal=goal: done() >= goal, what="more turns")  # it is up again, and in the middle of work
-                os.kill(child, signal.SIGKILL)
-                child = int(server.process.stdout.readline())
+                server.kill()
         finally:
             stopping.set()
         for writer in writers:
@@ -99,8 +91,7 @@ def test_killed_again_and_again_under_load(database: str) -> None:
         for id, words in acknowledged.items():
             assert said(client.open(id)) == words
         assert len(list(client.conversations())) == 6
-    os.kill(child, signal.SIGTERM)
-    server.process.communicate()
+    server.stop()
     assert_sound(database)
 
 
@@ -109,11 +100,9 @@ def test_killed_again_and_again_under_load(database: str) -> None:
 
 @pytest.mark.slow
 def test_the_database_goes_away_and_comes_back() -> None:
-    binaries = find_binaries()
-    if binaries is None:
+    if find_binaries() is None:
         pytest.skip("no PostgreSQL binaries on this machine: install Debian's postgresql")
-    postgres = PostgresServer(binaries)
-    try:
+    with own_postgres() as postgres:
         url = postgres.new_database()
         with Server(url) as server, Client(server.url, retries=0) as client:
             conversation = client.start()
@@ -136,8 +125,6 @@ def test_the_database_goes_away_and_comes_back() -> None:
             postgres.start()
             assert client.open(conversation.id).read().version == 2
         assert_sound(url)
-    finally:
-        postgres.remove()
 
 
 def test_a_database_that_another_process_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,7 +339,11 @@ def test_more_than_it_can_take(tmp_path: Path, gate: Gate) -> None:
 
 def test_a_turn_that_waits_too_long_is_given_up(tmp_path: Path, gate: Gate) -> None:
     options = ("--gate", str(gate.folder), "--turn-timeout", "0.5", "--max-batch", "1")
-    with Server(str(tmp_path / "c.sqlite"), *options) as server, Client(server.url, retries=0) as client:
+    with (
+        Server(str(tmp_path / "c.sqlite"), *options) as server,
+        Client(server.url, retries=0) as client,
+        Client(server.url, retries=1000) as patient,
+    ):
         conversations = [client.start() for _ in range(3)]
 
         def send(conversation: RemoteConversation) -> str:
@@ -362,15 +353,14 @@ def test_a_turn_that_waits_too_long_is_given_up(tmp_path: Path, gate: Gate) -> N
             return str(refused.value)
 
         with ThreadPoolExecutor(3) as threads:
-            first = threads.submit(conversations[0].update, "hotel area north")
+            first = threads.submit(patient.open(conversations[0].id).update, "hotel area north")
             gate.reached()  # the others wait behind it
             for sentence in threads.map(send, conversations[1:]):
                 assert "too busy to start this turn in time" in sentence
             gate.open()
             assert first.result().version == 1, "what was started is finished"
         assert [len(said(conversation)) for conversation in conversations] == [1, 0, 0]
-        with Client(server.url, retries=1000) as patient:
-            assert patient.open(conversations[0].id).update("hotel area south").version == 2
+        assert patient.open(conversations[0].id).update("hotel area south").version == 2
 
 
 def test_stopping_finishes_what_was_accepted(tmp_path: Path, gate: Gate) -> None:
@@ -389,7 +379,7 @@ def test_stopping_finishes_what_was_accepted(tmp_path: Path, gate: Gate) -> None
             server.process.send_signal(signal.SIGTERM)
             gate.open()
             assert [answer.result().version for answer in answers] == [1] * 6
-    assert server.process.wait() in (0, -signal.SIGTERM)
+    assert server.process.wait() == -signal.SIGTERM
     store = Store(database)
     assert {record.version for record in store.page("local").records} == {1}
     store.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from databases import PostgresServer
+from postgres import PostgresServer
 from services import Server
 from waiting import LIMIT
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from databases import PostgresServer
+from postgres import PostgresServer
 from services import Server
 from waiting import LIMIT
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from databases import PostgresServer
+from postgres import PostgresServer
 from services import Server
 from sqlalchemy import text
 from test_store import Clock, say

@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
+from waiting import until
 
 torch = pytest.importorskip("torch")
 
@@ -111,8 +111,7 @@ def test_the_command_is_stopped_and_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "somdst", "train", "synthetic:40", str(out), *options, "--epochs", "10000"]
     process = subprocess.Popen(command, env=ONE_THREAD, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (out / CHECKPOINT).exists() and process.poll() is None:
-        time.sleep(0.05)
+    until(lambda: (out / CHECKPOINT).exists() or process.poll() is not None, what="a checkpoint")
     process.send_signal(signal.SIGTERM)
     stdout, stderr = process.communicate()
     assert (process.returncode, stdout) == (130, "")

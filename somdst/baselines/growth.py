@@ -7,19 +7,20 @@ value; both are forced from outside, as oracles force operations. Turns are thos
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from somdst.evaluate.speed import evenly, seconds_of
 from somdst.learn.kinds import kind_of
 from somdst.learn.settings import Settings
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
-from somdst.model.prediction import Predictor, TurnInput
+from somdst.model.prediction import Predictor
 from somdst.model.values import Lexicon
+from somdst.tracking.step import input_at
 
 SLOTS, VALUES = (5, 10, 20, 30), (10, 100, 400)
 """What is measured: these J with M = 20, and these M with J = 10."""
@@ -53,11 +54,12 @@ def measure_growth(
         schema = made_schema(J)
         predictor = untrained(settings, schema, M, dialogues)
         given = [(one, turn) for one in dialogues for turn in range(len(one.turns))]
-        chosen = given[:: max(1, len(given) // turns)][:turns]
-        inputs = [_input(one, turn, predictor.history) for one, turn in chosen]
+        inputs = [
+            input_at(one.turns[: turn + 1], State(), history=predictor.history) for one, turn in evenly(given, turns)
+        ]
         every = {str(slot): Operation.UPDATE for slot in schema.slots}
         predictor.predict(inputs[:1], operations=[every])  # compiles the schema
-        times = [[_milliseconds(predictor, one, forced) for one in inputs] for forced in ({}, every)]
+        times = [[1000 * seconds_of(predictor, one, forced) for one in inputs] for forced in ({}, every)]
         points.append(Point(J, M, *map(median, times)))
         progress(1)
     return points
@@ -82,14 +84,3 @@ def untrained(settings: Settings, schema: Schema, values: int, dialogues: Sequen
     texts = [replace(one, turns=tuple(replace(turn, state=State()) for turn in one.turns)) for one in dialogues]
     model, encoder = kind.new_model(chosen, schema, [*texts, labels])
     return kind.predictor(model, encoder, precision="fp32", lexicon=Lexicon({}, cutoff=0.0))
-
-
-def _input(dialogue: Dialogue, turn: int, history: int) -> TurnInput:
-    texts = [Turn(one.system, one.user) for one in dialogue.turns[max(0, turn - history) : turn + 1]]
-    return TurnInput(texts[-2] if len(texts) > 1 else None, texts[-1], State(), tuple(texts[:-2]))
-
-
-def _milliseconds(predictor: Predictor, given: TurnInput, forced: dict[str, Operation]) -> float:
-    start = time.perf_counter()
-    predictor.predict([given], operations=[forced])
-    return 1000 * (time.perf_counter() - start)

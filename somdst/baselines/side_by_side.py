@@ -10,7 +10,6 @@ Does not render; see `systems_report.py`.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -25,24 +24,24 @@ from somdst.corpora import open_corpus
 from somdst.errors import InputError
 from somdst.evaluate.comparison import compare
 from somdst.evaluate.efficiency import values_generated
-from somdst.evaluate.metrics import Metrics, Spread, measure
-from somdst.evaluate.run import DialogueRun, run
-from somdst.evaluate.saved import Saved, load, save
-from somdst.evaluate.speed import Latency
+from somdst.evaluate.metrics import Metrics, Spread
+from somdst.evaluate.saved import Saved, predictions
+from somdst.evaluate.speed import Latency, seconds_of
 from somdst.files import write_text
 from somdst.learn import machine
 from somdst.learn.encoders import check_encoder
-from somdst.learn.progress import Listener, Phase, silent
+from somdst.learn.progress import Listener, Phase, silent, within
 from somdst.learn.settings import Settings
 from somdst.learn.task import Source, Task, read_task
 from somdst.learn.torch_predictor import TorchPredictor
 from somdst.learn.training import fitted, train
-from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
 from somdst.model.config import SOM_DST
 from somdst.model.folder import open_predictor
-from somdst.model.prediction import Predictor, TurnInput
+from somdst.model.prediction import Predictor
+from somdst.tracking.step import input_at
 
 MEASURED = "measured.json"
 TIMED_DIALOGUES = 12
@@ -124,9 +123,8 @@ def compare_systems(
     if not entries:
         raise InputError(f"Give at least one system; there are {', '.join(SYSTEMS)}.")
     check_encoder(chosen.encoder)
-    task = corpus if isinstance(corpus, Task) else read_task(corpus, dev, schema=schema, limit=limit)
-    if not task.dev:
-        raise InputError("The systems are compared on dev: give a corpus with a dev part, or other dialogues as dev.")
+    task = read_task(corpus, dev, schema=schema, limit=limit)
+    task.require_dev()
     name = str(corpus) if isinstance(corpus, (str, Path)) else "dialogues in memory"
     work = _Comparing(chosen, task, out, minutes, tuple(test or ()), timed, tuple(sizes or all_sizes()), progress)
     return SideBySide(chosen.encoder, minutes, name, task.schema, *work.run(entries))
@@ -149,7 +147,7 @@ class _Comparing:
 
     @property
     def dev(self) -> tuple[Dialogue, ...]:
-        return self.task.dev[: self.settings.dev_limit or None]
+        return self.task.first_dev(self.settings.dev_limit)
 
     def run(self, entries: Sequence[Entry]) -> tuple[tuple[SystemResult, ...], bool]:
         trained: dict[str, tuple[int, float]] = {}
@@ -177,8 +175,8 @@ class _Comparing:
                 SystemResult(
                     entry,
                     *trained[entry.name],
-                    dev=_metrics(runs),
-                    test=_metrics(tested) if tested else None,
+                    dev=runs.metrics(),
+                    test=tested.metrics() if tested else None,
                     generated=Spread.of(written),
                     interval=_interval(dev, entry),
                     missing=ontology.missing(self.dev) if entry.ontology else None,
@@ -194,21 +192,13 @@ class _Comparing:
         return chosen
 
     def _listener(self, entry: Entry) -> Listener:
-        return lambda step: self.progress(replace(step, phase=f"{entry.name}: {step.phase}"))
+        return within(self.progress, entry.name)
 
     def _runs(self, entry: Entry, part: str, dialogues: Sequence[Dialogue]) -> Saved:
         """A system's predictions. They are kept in its folder, so that a resumed comparison has them at once."""
-        predictor, file = self._predictor(entry), self.out / entry.name / f"{part}.predictions.jsonl"
-        if file.exists():
-            saved = load(file)
-            if saved.model == predictor.model_id and [one.id for one in saved.runs] == [one.id for one in dialogues]:
-                return saved
-        turns = sum(len(dialogue.turns) for dialogue in dialogues)
-        phase = Phase(f"comparing on {part}", turns, self._listener(entry))
-        runs: list[DialogueRun] = run(predictor, dialogues, progress=phase.advance)
-        saved = Saved(predictor.model_id, part, predictor.schema, predictor.operation_set, tuple(runs))
-        save(file, saved)
-        return saved
+        phase = Phase(f"comparing on {part}", count_turns(dialogues), self._listener(entry))
+        folder = self.out / entry.name
+        return predictions(folder, self._predictor(entry), dialogues, part=part, progress=phase.advance)
 
     def _predictor(self, entry: Entry) -> Predictor:
         return open_predictor(self.out / entry.name, engine="torch")
@@ -224,7 +214,7 @@ class _Comparing:
             if kept["key"] == key:
                 return {name: _cost(entry) for name, entry in kept["costs"].items()}
         dialogues = self.dev[: self.timed]
-        turns = sum(len(one.turns) for one in dialogues) * len(entries)
+        turns = count_turns(dialogues) * len(entries)
         online = time_conversations(predictors, dialogues, Phase("timing", turns, self.progress))
         phase = Phase("timing made-up schemas", len(self.sizes) * len(entries), self.progress, unit="schemas")
         costs = {}
@@ -240,10 +230,6 @@ class _Comparing:
 def _cost(kept: dict[str, Any]) -> Cost:
     points = tuple(Point(**point) for point in kept["growth"])
     return Cost(Latency(**kept["latency"]), kept["passes"], kept["tokens"], points)
-
-
-def _metrics(saved: Saved) -> Metrics:
-    return measure(saved.runs, schema=saved.schema, operation_set=saved.operation_set)
 
 
 def _interval(dev: dict[str, Saved], entry: Entry) -> tuple[float, float, float] | None:
@@ -296,9 +282,5 @@ def _counting(predictor: Predictor) -> Iterator[list[int]]:
 
 def _timed(predictor: Predictor, dialogue: Dialogue, turn: int) -> float:
     states = [State(), *dialogue.states()]
-    texts = [Turn(one.system, one.user) for one in dialogue.turns[max(0, turn - predictor.history) : turn + 1]]
     known = State({slot: value for slot, value in states[turn].items() if slot in predictor.schema})
-    given = TurnInput(texts[-2] if len(texts) > 1 else None, texts[-1], known, tuple(texts[:-2]))
-    start = time.perf_counter()
-    predictor.predict([given])
-    return time.perf_counter() - start
+    return seconds_of(predictor, input_at(dialogue.turns[: turn + 1], known, history=predictor.history))

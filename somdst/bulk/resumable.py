@@ -23,7 +23,7 @@ from somdst.bulk.annotating import BATCH, Opener, check_dialogue
 from somdst.bulk.local import annotate_all
 from somdst.corpora.jsonlines import read_lines
 from somdst.errors import CorpusError, InputError
-from somdst.memory.dialogue import Dialogue
+from somdst.memory.dialogue import Dialogue, count_turns
 
 try:
     import fcntl
@@ -104,7 +104,7 @@ def annotate_file(
     with partial.alone():
         check_target(target, force=force)  # again: another run may just have ended
         ready = partial.ready()
-        turns_ready = sum(len(dialogue.turns) for dialogue in islice(good_dialogues(source), ready))
+        turns_ready = count_turns(islice(good_dialogues(source), ready))
         listener.start(Plan(checked, ready, turns_ready, *partial.unusable()))
         todo = islice(good_dialogues(source), ready, None)
         if ready < checked.dialogues:

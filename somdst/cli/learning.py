@@ -140,7 +140,7 @@ class TrainingOptions:
         for slot, turns in task.outside.items():
             say(f'left out: the slot "{slot}", labelled in {output.counted(turns, "turn")}')
         learned = output.counted(len(task.dialogues), "dialogue")
-        evaluated = len(task.dev[: settings.dev_limit or None])
+        evaluated = len(task.first_dev(settings.dev_limit))
         say(f"{learned} to learn from, {evaluated:,} to evaluate on, {output.counted(len(task.schema), 'slot')}")
         return task
 

@@ -65,6 +65,6 @@ def _say_what_is_missing(system: str, task: Task, dev_limit: int) -> None:
     from somdst.baselines.ontology import Ontology
 
     if find(system).ontology and task.dev:
-        missing = Ontology.collect(task.dialogues, task.schema).missing(task.dev[: dev_limit or None])
+        missing = Ontology.collect(task.dialogues, task.schema).missing(task.first_dev(dev_limit))
         if missing.turns:
             learning.say(f"of dev, {missing}")

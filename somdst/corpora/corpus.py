@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from somdst.memory.dialogue import Dialogue
+from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
 
 Split = Literal["train", "dev", "test"]
@@ -59,4 +59,4 @@ class Corpus:
 
     @property
     def turns(self) -> int:
-        return sum(len(dialogue.turns) for dialogue in self.dialogues)
+        return count_turns(self.dialogues)

@@ -15,16 +15,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 from somdst.evaluate.metrics import Spread
 from somdst.evaluate.run import DialogueRun, TurnRun, run
-from somdst.memory.dialogue import Dialogue, Turn
+from somdst.evaluate.speed import evenly, seconds_of
+from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema
 from somdst.model.prediction import Predictor, TurnInput
+from somdst.tracking.step import input_at
 
-Item = TypeVar("Item")
 REGIMES = ("ours", "every-non-null", "every")
 
 
@@ -100,7 +101,7 @@ def measure_efficiency(
     timed: dict[str, list[float]] = {name: [] for name in REGIMES}
     for given, turn in sample:
         for name in REGIMES:
-            timed[name].append(_timed(predictor, given, _operations(name, turn, slots)))
+            timed[name].append(1000.0 * seconds_of(predictor, given, _operations(name, turn, slots)))
         if progress:
             progress(1)
     done = [turn for run in runs for turn in run.turns]
@@ -132,14 +133,10 @@ def measure_batching(
 ) -> Batching:
     """`turns`: about how many are run one by one. `seconds`: what all took in batches, if that is known already."""
     run(predictor, dialogues[:1], batch_size=1)
-    some = _spread(dialogues, len(dialogues) * turns // max(1, _turns(dialogues)) or 1)
-    rate = _turns(some) / _seconds(predictor, some, batch_size=1)
-    batched = _turns(dialogues) / (seconds or _seconds(predictor, dialogues, batch_size=batch_size))
-    return Batching(batch_size, _turns(dialogues), batched, _turns(some), rate)
-
-
-def _turns(dialogues: Sequence[Dialogue]) -> int:
-    return sum(len(dialogue.turns) for dialogue in dialogues)
+    some = evenly(dialogues, len(dialogues) * turns // max(1, count_turns(dialogues)) or 1)
+    rate = count_turns(some) / _seconds(predictor, some, batch_size=1)
+    batched = count_turns(dialogues) / (seconds or _seconds(predictor, dialogues, batch_size=batch_size))
+    return Batching(batch_size, count_turns(dialogues), batched, count_turns(some), rate)
 
 
 def _seconds(predictor: Predictor, dialogues: Sequence[Dialogue], *, batch_size: int) -> float:
@@ -150,19 +147,10 @@ def _seconds(predictor: Predictor, dialogues: Sequence[Dialogue], *, batch_size:
 
 def _sample(runs: Sequence[DialogueRun], count: int, *, history: int) -> list[tuple[TurnInput, TurnRun]]:
     places = [(run, t) for run in runs for t in range(len(run.turns))]
-    return [(_input(run, t, history), run.turns[t]) for run, t in _spread(places, count)]
-
-
-def _spread(items: Sequence[Item], count: int) -> list[Item]:
-    """This many of them, or all, evenly spread."""
-    count = min(count, len(items))
-    return [items[i * len(items) // count] for i in range(count)]
-
-
-def _input(run: DialogueRun, t: int, history: int) -> TurnInput:
-    texts = [Turn(done.turn.system, done.turn.user) for done in run.turns[max(0, t - history) : t + 1]]
-    before = texts[:-1]
-    return TurnInput(before[-1] if before else None, texts[-1], run.turns[t].fed, tuple(before[:-1]))
+    return [
+        (input_at([done.turn for done in run.turns[: t + 1]], run.turns[t].fed, history=history), run.turns[t])
+        for run, t in evenly(places, count)
+    ]
 
 
 def _operations(regime: str, turn: TurnRun, schema: Schema) -> Mapping[str, Operation] | None:
@@ -176,10 +164,3 @@ def values_generated(regime: str, turn: TurnRun, schema: Schema) -> int:
     asked = _operations(regime, turn, schema)
     asked = turn.prediction.operations if asked is None else asked
     return sum(operation is Operation.UPDATE for operation in asked.values())
-
-
-def _timed(predictor: Predictor, given: TurnInput, operations: Mapping[str, Operation] | None) -> float:
-    """Milliseconds."""
-    start = time.perf_counter()
-    predictor.predict([given], operations=None if operations is None else [operations])
-    return 1000.0 * (time.perf_counter() - start)

@@ -7,19 +7,21 @@ per line. Evidence is left out.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from somdst.corpora.reading import parse_json, reading
 from somdst.errors import CorpusError, SomdstError
-from somdst.evaluate.run import DialogueRun, TurnRun
+from somdst.evaluate.metrics import Metrics, measure
+from somdst.evaluate.run import DialogueRun, TurnRun, run
 from somdst.files import replacing
-from somdst.memory.dialogue import Turn
+from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema
 from somdst.memory.state import State, value_from_json, value_to_json
-from somdst.model.prediction import Prediction, SlotPrediction
+from somdst.model.prediction import Prediction, Predictor, SlotPrediction
 
 VERSION = 1
 
@@ -40,6 +42,29 @@ class Saved:
         more = [f"gold {', '.join(self.oracle)}"] if self.oracle else []
         more += [f"threshold {self.threshold:g}"] if self.threshold else []
         return f"{self.model} ({', '.join(more)})" if more else self.model
+
+    def metrics(self) -> Metrics:
+        return measure(self.runs, schema=self.schema, operation_set=self.operation_set)
+
+
+def predictions(
+    folder: Path,
+    predictor: Predictor,
+    dialogues: Sequence[Dialogue],
+    *,
+    part: str,
+    progress: Callable[[int], None] | None = None,
+) -> Saved:
+    """A model's predictions on a part of a corpus. Kept in a folder, so that a resumed run has them at once."""
+    file = folder / f"{part}.predictions.jsonl"
+    if file.exists():
+        saved = load(file)
+        if saved.model == predictor.model_id and [one.id for one in saved.runs] == [one.id for one in dialogues]:
+            return saved
+    runs = run(predictor, dialogues, progress=progress)
+    saved = Saved(predictor.model_id, part, predictor.schema, predictor.operation_set, tuple(runs))
+    save(file, saved)
+    return saved
 
 
 def save(path: str | Path, saved: Saved) -> None:

@@ -13,13 +13,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, TypeVar
 
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.operations import FOUR, Operation
 from somdst.memory.state import State
 from somdst.model.prediction import Predictor, TurnInput
+from somdst.tracking.step import input_at
 
+Item = TypeVar("Item")
 BATCH = 32
 """Turns in a batch, as in the service and in bulk annotation."""
 
@@ -87,13 +89,24 @@ def work_of(dialogues: Sequence[Dialogue], *, most: int) -> list[Work]:
     for dialogue in dialogues:
         before = State()
         for number, after in enumerate(dialogue.states()):
-            turns = dialogue.turns
-            input = TurnInput(turns[number - 1] if number else None, turns[number], before, turns[: max(0, number - 1)])
+            input = input_at(dialogue.turns[: number + 1], before, history=number)
             operations = FOUR.derive(before, after).operations
             found.append(Work(input, sum(operation is Operation.UPDATE for operation in operations.values())))
             before = after
-    step = max(1, len(found) // most)
-    return found[::step][:most]
+    return evenly(found, most)
+
+
+def evenly(items: Sequence[Item], count: int) -> list[Item]:
+    """This many of them, or all, evenly spread."""
+    count = min(count, len(items))
+    return [items[i * len(items) // count] for i in range(count)]
+
+
+def seconds_of(predictor: Predictor, given: TurnInput, operations: Mapping[str, Operation] | None = None) -> float:
+    """What one turn takes."""
+    start = time.perf_counter()
+    predictor.predict([given], operations=None if operations is None else [operations])
+    return time.perf_counter() - start
 
 
 def predicting(predictor: Predictor) -> Variant:

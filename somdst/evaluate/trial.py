@@ -10,7 +10,7 @@ from somdst.corpora import Corpus, Split, open_corpus
 from somdst.corpora.opening import check_fit, has_parts, outside_schema, schema_for
 from somdst.errors import CorpusError
 from somdst.evaluate.tables import counted
-from somdst.memory.dialogue import Dialogue
+from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
 from somdst.model import folder
 from somdst.model.prediction import Predictor
@@ -33,7 +33,7 @@ class Trial:
 
     @property
     def turns(self) -> int:
-        return sum(len(dialogue.turns) for dialogue in self.dialogues)
+        return count_turns(self.dialogues)
 
 
 def open_trial(

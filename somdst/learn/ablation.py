@@ -8,34 +8,30 @@ gives other weights it covers only as far as there are several seeds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from somdst.errors import InputError
 from somdst.evaluate.comparison import compare
-from somdst.evaluate.metrics import measure
 from somdst.evaluate.paper_results import OPERATION_SETS as PUBLISHED
-from somdst.evaluate.paper_tables import PAPER
-from somdst.evaluate.run import DialogueRun, run
-from somdst.evaluate.saved import Saved, load, save
+from somdst.evaluate.paper_tables import PAPER, comparable
+from somdst.evaluate.run import DialogueRun
+from somdst.evaluate.saved import predictions
 from somdst.evaluate.tables import Cell, Table
 from somdst.learn import machine
 from somdst.learn.budget import within_minutes
 from somdst.learn.encoders import check_encoder
-from somdst.learn.progress import Listener, Phase, silent
+from somdst.learn.progress import Listener, Phase, silent, within
 from somdst.learn.settings import Settings
 from somdst.learn.start import new_model
 from somdst.learn.task import Source, Task, read_task
 from somdst.learn.torch_predictor import TorchPredictor
 from somdst.learn.training import fitted, train
-from somdst.memory.dialogue import Dialogue
+from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.operations import OPERATION_SETS, Operation, OperationSet
 from somdst.memory.schema import Schema
-from somdst.model.folder import ModelFolder
-
-PREDICTIONS = "dev.predictions.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +69,8 @@ class Ablation:
     finished: bool
     """False if a signal stopped it; the same call goes on."""
 
-    @property
-    def like_the_papers(self) -> bool:
-        """The slots are those of the paper, so its figures, which are on test, may be shown beside ours."""
-        return set(self.schema) == set(Schema.multiwoz())
-
     def to_json(self) -> dict[str, Any]:
-        paper = self.like_the_papers
+        paper = comparable(self.schema)
         rows = [asdict(one) | ({"paper": PUBLISHED[one.operation_set]} if paper else {}) for one in self.results]
         return {
             "settings": self.settings.model_dump(mode="json", exclude={"operation_set"}),
@@ -90,7 +81,7 @@ class Ablation:
 
     def table(self) -> Table:
         """One row per set, with means over the seeds."""
-        paper = self.like_the_papers
+        paper = comparable(self.schema)
         names = tuple(dict.fromkeys(result.operation_set for result in self.results))
         columns = ("operations", "joint goal accuracy", *(["paper, on test"] if paper else []), f"minus {names[0]}")
         columns += ("slot accuracy", "F1 of update", "minutes")
@@ -142,13 +133,8 @@ def ablate(
     if not names:
         raise InputError(f"Give at least one operation set; there are {', '.join(OPERATION_SETS)}.")
     check_encoder(settings.encoder)
-    task = (
-        corpus
-        if isinstance(corpus, Task)
-        else read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
-    )
-    if not task.dev:
-        raise InputError("The sets are compared on dev: give a corpus with a dev part, or other dialogues as dev.")
+    task = read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
+    task.require_dev()
     settings = fitted(settings, task.schema)
     if minutes is not None:
         chosen = settings
@@ -168,12 +154,12 @@ class _Ablating:
 
     @property
     def dev(self) -> tuple[Dialogue, ...]:
-        return self.task.dev[: self.settings.dev_limit or None]
+        return self.task.first_dev(self.settings.dev_limit)
 
     def run(self, names: Sequence[str], seeds: int) -> Ablation:
-        turns = sum(len(dialogue.turns) for dialogue in self.dev)
+        turns = count_turns(self.dev)
         results: list[SetResult] = []
-        runs: dict[str, list[list[DialogueRun]]] = {}
+        runs: dict[str, list[Sequence[DialogueRun]]] = {}
         for seed in range(self.settings.seed, self.settings.seed + seeds):
             for name in names:
                 done = self._train(name, seed)
@@ -185,43 +171,31 @@ class _Ablating:
         differences = tuple(_difference(name, runs[first], runs[name]) for name in others)
         return Ablation(self.settings, self.task.schema, turns, tuple(results), differences, finished=True)
 
-    def _train(self, name: str, seed: int) -> tuple[SetResult, list[DialogueRun]] | None:
+    def _train(self, name: str, seed: int) -> tuple[SetResult, Sequence[DialogueRun]] | None:
         """Train with one set, or go on, and run its best model on dev. None if a signal stopped the training."""
         settings = self.settings.model_copy(update={"operation_set": name, "seed": seed})
         again = seed != self.settings.seed
         out = self.out / (f"{name}-seed-{seed}" if again else name)
-        listener: Listener = lambda step: self.progress(  # noqa: E731
-            replace(step, phase=f"{name}{f', seed {seed}' if again else ''}: {step.phase}")
-        )
+        listener = within(self.progress, f"{name}, seed {seed}" if again else name)
         trained = train(self.task, out, settings=settings, progress=listener)
         if not trained.finished:
             return None
-        runs, operation_set = self._predictions(out, listener)
-        metrics = measure(runs, schema=self.task.schema, operation_set=operation_set)
+        phase = Phase("comparing on dev", count_turns(self.dev), listener)
+        saved = predictions(out, TorchPredictor.open(out), self.dev, part="dev", progress=phase.advance)
+        metrics = saved.metrics()
         f1 = {str(row.operation): row.f1 for row in metrics.operations}
         figures = (metrics.joint_goal_accuracy, metrics.slot_accuracy, f1, trained.step, trained.minutes)
-        return SetResult(name, seed, *figures), runs
-
-    def _predictions(self, out: Path, listener: Listener) -> tuple[list[DialogueRun], OperationSet]:
-        """The model's predictions on dev. They are kept in its folder, so that a resumed ablation has them at once."""
-        predictor = TorchPredictor.from_folder(ModelFolder.open(out))
-        file = out / PREDICTIONS
-        if file.exists():
-            saved = load(file)
-            if saved.model == predictor.model_id and [one.id for one in saved.runs] == [one.id for one in self.dev]:
-                return list(saved.runs), saved.operation_set
-        phase = Phase("comparing on dev", sum(len(dialogue.turns) for dialogue in self.dev), listener)
-        runs = run(predictor, self.dev, progress=phase.advance)
-        save(file, Saved(predictor.model_id, "dev", predictor.schema, predictor.operation_set, tuple(runs)))
-        return runs, predictor.operation_set
+        return SetResult(name, seed, *figures), saved.runs
 
 
-def _difference(name: str, first: Sequence[list[DialogueRun]], other: Sequence[list[DialogueRun]]) -> Difference:
+def _difference(
+    name: str, first: Sequence[Sequence[DialogueRun]], other: Sequence[Sequence[DialogueRun]]
+) -> Difference:
     compared = compare(_over_seeds(first), _over_seeds(other))
     return Difference(name, compared.difference, compared.low, compared.high)
 
 
-def _over_seeds(runs: Sequence[list[DialogueRun]]) -> list[DialogueRun]:
+def _over_seeds(runs: Sequence[Sequence[DialogueRun]]) -> list[DialogueRun]:
     """Each dialogue once, with its turns under all seeds: the bootstrap draws dialogues, and seeds share them."""
     return [
         DialogueRun(same[0].id, tuple(turn for one in same for turn in one.turns)) for same in zip(*runs, strict=True)

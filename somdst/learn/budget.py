@@ -21,6 +21,7 @@ from somdst.learn.progress import Listener, Progress, TrainingRecord
 from somdst.learn.settings import Settings
 from somdst.learn.task import Task
 from somdst.learn.trainer import Trainer
+from somdst.memory.dialogue import count_turns
 from somdst.model.encoding import Encoder
 
 BUDGET = "budget.json"
@@ -81,7 +82,7 @@ def _epochs_in(
         )
         if probe.run().step < PROBE_STEPS:  # a signal came
             raise KeyboardInterrupt
-    turns = source.turns if source else sum(len(dialogue.turns) for dialogue in task.dialogues)
+    turns = source.turns if source else count_turns(task.dialogues)
     rate = records[-1].turns_per_second if records else 0.0  # only the first process has records
     (rate,) = broadcast_object_list([rate])
     return max(round(60 * minutes * rate / turns, 3), 0.001)

@@ -22,7 +22,7 @@ from somdst.learn.batches import Example, examples_of
 from somdst.learn.noise import ValuePool
 from somdst.learn.settings import Settings
 from somdst.learn.task import Task
-from somdst.memory.dialogue import Dialogue, Turn
+from somdst.memory.dialogue import Dialogue, Turn, count_turns
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
 
@@ -239,7 +239,7 @@ def read_mixture(task: Task, settings: Settings) -> Mixture:
         distractors += own.values()
         if guided and settings.paraphrases is not None:
             paraphrases = read_paraphrases(settings.paraphrases, name)
-    turns = settings.mix_turns or sum(len(dialogue.turns) for dialogue in task.dialogues)
+    turns = settings.mix_turns or count_turns(task.dialogues)
     rest = {"": 1 - sum(shares.values())} if sum(shares.values()) < 1 else {}
     return Mixture(
         sources, rest | shares, turns=turns, paraphrases=paraphrases, distractors=distractors, seed=settings.seed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,11 @@ Listener = Callable[[Progress], None]
 
 def silent(progress: Progress) -> None:
     """The listener where nobody listens."""
+
+
+def within(listener: Listener, name: str) -> Listener:
+    """A listener for one of several runs: phases have its name before theirs."""
+    return lambda progress: listener(replace(progress, phase=f"{name}: {progress.phase}"))
 
 
 @dataclass(slots=True)

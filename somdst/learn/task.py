@@ -9,7 +9,7 @@ from pathlib import Path
 from somdst.corpora import Corpus, Split, open_corpus
 from somdst.corpora.corpus import Dropped
 from somdst.corpora.opening import has_parts, outside_schema, schema_for
-from somdst.errors import CorpusError, did_you_mean
+from somdst.errors import CorpusError, InputError, did_you_mean
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
 
@@ -27,9 +27,17 @@ class Task:
     outside: Mapping[str, int] = field(default_factory=dict)
     """Labelled slots that are not in the schema, with their number of turns. They are not learned."""
 
+    def first_dev(self, limit: int) -> tuple[Dialogue, ...]:
+        """The first dialogues of dev; 0 takes all."""
+        return self.dev[: limit or None]
+
+    def require_dev(self) -> None:
+        if not self.dev:
+            raise InputError("Models are compared on dev: give a corpus with a dev part, or other dialogues as dev.")
+
 
 def read_task(
-    corpus: Source,
+    corpus: Source | Task,
     dev: Source | None = None,
     *,
     schema: Schema | str | Path | None = None,
@@ -39,8 +47,11 @@ def read_task(
     """Read a corpus to learn from. Of a corpus with parts it is the train part, and dev is its dev part.
 
     Without a schema, the slots are those of the corpus. `limit` takes only the first dialogues to learn from.
-    `skip_unknown` leaves out labelled slots that are not in the schema, instead of refusing them.
+    `skip_unknown` leaves out labelled slots that are not in the schema, instead of refusing them. A `Task` is used as
+    it is.
     """
+    if isinstance(corpus, Task):
+        return corpus
     opened = _open(corpus, "train")
     if dev is None and isinstance(corpus, (str, Path)) and has_parts(corpus):
         dev = corpus

@@ -28,7 +28,7 @@ from somdst.learn.settings import Settings
 from somdst.learn.start import SHARED, from_model
 from somdst.learn.task import Source, Task, read_task
 from somdst.learn.trainer import OwnStates, Trainer
-from somdst.memory.dialogue import Dialogue
+from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
 from somdst.model.config import SOM_DST
 from somdst.model.encoding import Encoder
@@ -89,11 +89,7 @@ def train(
         raise InputError(f"A {chosen.system} starts from a pretrained encoder: leave out the model to go on from.")
     if start is None:
         check_encoder(chosen.encoder)
-    task = (
-        corpus
-        if isinstance(corpus, Task)
-        else read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
-    )
+    task = read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
     fit = kind.settings(fitted(chosen, task.schema, start))
 
     def first_model() -> tuple[Any, Encoder]:
@@ -103,7 +99,7 @@ def train(
     if minutes is not None:
         fit = within_minutes(minutes, fit, task, out, first_model, progress, source=source)
     model, encoder = first_model()
-    dev_dialogues = task.dev[: fit.dev_limit or None]
+    dev_dialogues = task.first_dev(fit.dev_limit)
     trainer = Trainer(
         model,
         encoder,
@@ -150,7 +146,7 @@ def evaluator(
     first: Callable[[Predictor, Sequence[Dialogue]], None] = lambda predictor, dialogues: None,
 ) -> Callable[[Predictor], float]:
     """A function that measures the joint goal accuracy of a predictor on these dialogues, in percent."""
-    turns = sum(len(dialogue.turns) for dialogue in dialogues)
+    turns = count_turns(dialogues)
 
     def evaluate(predictor: Predictor) -> float:
         first(predictor, dialogues)

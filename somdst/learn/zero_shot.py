@@ -16,16 +16,16 @@ from typing import Any
 
 from somdst.errors import InputError, did_you_mean
 from somdst.evaluate.metrics import Metrics, measure
+from somdst.evaluate.paper_tables import comparable
 from somdst.evaluate.run import run
 from somdst.evaluate.tables import Table
-from somdst.learn.progress import Listener, Phase, silent
+from somdst.learn.progress import Listener, Phase, silent, within
 from somdst.learn.settings import Settings
 from somdst.learn.task import Source, Task, read_task
 from somdst.learn.torch_predictor import TorchPredictor
 from somdst.learn.training import train
-from somdst.memory.dialogue import Dialogue
+from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
-from somdst.model.folder import ModelFolder
 
 PUBLISHED_MEAN = 35.20
 """T5DST (Lin et al., NAACL 2021) with slot descriptions: the mean over five domains, on the test set of MultiWOZ."""
@@ -68,7 +68,7 @@ class ZeroShot:
         rows.append(("mean", None, None, self.mean, fmean(one.empty_state for one in self.results), None))
         columns = ("left out", "dialogues to learn from", "turns measured", "joint accuracy", "empty state", "slot F1")
         note = "Over all turns of the dialogues about the domain, its slots alone. One model per domain."
-        if set(self.schema) == set(Schema.multiwoz()):
+        if comparable(self.schema):
             note += f" Published, on test: T5DST {PUBLISHED_MEAN:.1f} on average."
         return Table("zero_shot", "One domain left out", columns, tuple(rows), note)
 
@@ -117,23 +117,19 @@ def zero_shot(
 
     What is read is said as in `train`. `measured` are the dialogues to measure on, by default dev.
     """
-    task = corpus if isinstance(corpus, Task) else read_task(corpus, dev)
+    task = read_task(corpus, dev)
     on, results = task.dev if measured is None else measured, list[LeftOut]()
     tasks = {domain: without(task, domain) for domain in domains or task.schema.domains}
     if not on:
         raise InputError("There is nothing to measure on: give a corpus with a dev part, or other dialogues as dev.")
     for domain, rest in tasks.items():
-        listener: Listener = lambda step, name=domain: progress(  # type: ignore[misc]  # noqa: E731
-            replace(step, phase=f"without {name}: {step.phase}")
-        )
+        listener = within(progress, f"without {domain}")
         folder = Path(out) / f"without-{domain}"
         trained = train(rest, folder, start_from=start_from, settings=settings, minutes=minutes, progress=listener)
         if not trained.finished:
             return ZeroShot(task.schema, tuple(results), finished=False)
         about = [dialogue for dialogue in on if is_about(dialogue, domain)]
-        metrics = measure_on(
-            TorchPredictor.from_folder(ModelFolder.open(folder)), about, only(task.schema, domain), listener
-        )
+        metrics = measure_on(TorchPredictor.open(folder), about, only(task.schema, domain), listener)
         empty = metrics.empty_state.joint_goal_accuracy
         figures = (metrics.turns, metrics.joint_goal_accuracy, empty, metrics.slot_f1)
         results.append(LeftOut(domain, len(rest.dialogues), *figures))
@@ -141,6 +137,6 @@ def zero_shot(
 
 
 def measure_on(predictor: TorchPredictor, about: Sequence[Dialogue], slots: Schema, listener: Listener) -> Metrics:
-    phase = Phase("measuring on it", sum(len(dialogue.turns) for dialogue in about), listener)
+    phase = Phase("measuring on it", count_turns(about), listener)
     runs = run(predictor, about, schema=slots, progress=phase.advance)
     return measure(runs, schema=slots, operation_set=predictor.operation_set)

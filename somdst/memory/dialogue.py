@@ -6,7 +6,7 @@ the domain it is about; a turn without labels has None there. Does not read file
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from somdst.memory.schema import Schema
@@ -46,3 +46,7 @@ class Dialogue:
         for turn in self.turns:
             states.append(turn.state if turn.state is not None else states[-1] if states else State())
         return states
+
+
+def count_turns(dialogues: Iterable[Dialogue]) -> int:
+    return sum(len(dialogue.turns) for dialogue in dialogues)

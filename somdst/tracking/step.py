@@ -69,9 +69,13 @@ def turn_input(predictor: Predictor, snapshot: Snapshot, turn: Turn, schema: Sch
     state, known = snapshot.state, (schema or predictor.schema) if reads_schemas(predictor) else predictor.schema
     if any(slot not in known for slot in state):  # written under another model: kept, but this one cannot read it
         state = State({slot: value for slot, value in state.items() if slot in known})
-    history = predictor.history
-    seen = tuple(item.turn for item in snapshot.recent[-history:]) if history else ()
-    return TurnInput(seen[-1] if seen else None, _unlabelled(turn), state, older=seen[:-1], schema=schema)
+    return input_at([*(item.turn for item in snapshot.recent), turn], state, history=predictor.history, schema=schema)
+
+
+def input_at(turns: Sequence[Turn], state: State, *, history: int, schema: Schema | None = None) -> TurnInput:
+    """The last of these turns on this memory, with at most `history` turns before it, all without their labels."""
+    *seen, turn = (Turn(turn.system, turn.user) for turn in turns[-history - 1 :])
+    return TurnInput(seen[-1] if seen else None, turn, state, older=tuple(seen[:-1]), schema=schema)
 
 
 def _entry(
@@ -81,7 +85,7 @@ def _entry(
     return replace(
         Entry.after(snapshot, "turn", "model", time),
         model=model,
-        turn=_unlabelled(turn),
+        turn=Turn(turn.system, turn.user),
         domain=prediction.domain,
         changes=decision.changes,
         held=decision.held,
@@ -89,10 +93,6 @@ def _entry(
         refused=decision.refused,
         dropped=leaving(snapshot),
     )
-
-
-def _unlabelled(turn: Turn) -> Turn:
-    return Turn(system=turn.system, user=turn.user)
 
 
 def reads_schemas(predictor: Predictor) -> bool:
