@@ -46,6 +46,14 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         draft.unlink(missing_ok=True)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; one that exists is fine."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"Cannot make the folder {path}: {reason(error)}.") from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace a file's text, whole or not at all."""
     with replacing(path) as stream:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from somdst.errors import InputError
+from somdst.errors import FileError
 from somdst.evaluate import svg
 from somdst.evaluate.analysis import analyse, measure_perturbed
 from somdst.evaluate.pictures import find_metrics, read_learning_curve, thinned
@@ -96,7 +96,7 @@ def test_markdown_and_json_hold_the_same_numbers(report: Report, tmp_path: Path)
     assert "### Error analysis" in markdown and "## Sample dialogues" in markdown and "lowercase" in markdown
     assert all(line.count("|") >= 3 for line in markdown.splitlines() if line.startswith("|"))
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="Cannot write the report"):
+    with pytest.raises(FileError, match="Cannot make the folder"):
         write_report(report, tmp_path / "file")
 
 

@@ -332,7 +332,7 @@ def test_a_full_disk(stopped: Path, tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"Cannot make the run's folder .*: Not a directory"):
+    with pytest.raises(FileError, match=r"Cannot make the folder .*: Not a directory"):
         trainer(tmp_path / "file" / "run", SMALL).run()
 
 

@@ -7,7 +7,6 @@ words dropped and typed differently at the same rates.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,11 +18,8 @@ from somdst.baselines.catalogue import Entry, find
 from somdst.baselines.ontology import FILE, Ontology
 from somdst.baselines.system import Batch, Recurrent, Shown, System
 from somdst.baselines.system_predictor import SystemPredictor
-from somdst.errors import ModelError
-from somdst.files import reason
 from somdst.learn.batches import Batches, Example, ExampleSource, examples_of
-from somdst.learn.checkpoints import ENCODER, fill, read_weights, save_model
-from somdst.learn.encoders import encoder_from_config
+from somdst.learn.checkpoints import empty_encoder, fill, read_weights, save_model
 from somdst.learn.kinds import Kind
 from somdst.learn.noise import ValuePool, drop_words
 from somdst.learn.settings import Settings
@@ -91,12 +87,7 @@ class SystemKind(Kind):
 
 
 def load_system(folder: ModelFolder) -> System:
-    entry, encoder = find(folder.config.system), folder.encoder()
-    file = folder.file(ENCODER)
-    try:
-        network = encoder_from_config(json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{file} does not describe an encoder ({reason(error)}): train the system again.") from error
+    entry, encoder, network = find(folder.config.system), folder.encoder(), empty_encoder(folder)
     system: System = entry.load()(entry, network, encoder, Ontology.load(folder.path, folder.schema), dropout=0.0)
     fill(system, read_weights(folder), folder)
     return system.eval()

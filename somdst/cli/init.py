@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ import typer
 from somdst.cli import options
 from somdst.cli.output import print_json
 from somdst.errors import InputError
+from somdst.files import make_folder, write_text
 
 FILES = ("README.md", "schema.yaml", "train.jsonl", "dev.jsonl")
 
@@ -32,13 +32,9 @@ def init(
         what = f"has a {there[0]} already" if there else "is a file"
         raise InputError(f"{folder} {what}: name another folder.")
     starter = resources.files("somdst") / "cli" / "starter"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            with resources.as_file(starter / name) as path:
-                shutil.copyfile(path, folder / name)
-    except OSError as error:
-        raise InputError(f"Cannot write to {folder}: {error.strerror or error}.") from error
+    make_folder(folder)
+    for name in FILES:
+        write_text(folder / name, (starter / name).read_text(encoding="utf-8"))
     if as_json:
         print_json({"folder": str(folder), "files": list(FILES)})
         return

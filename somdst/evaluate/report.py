@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from somdst.errors import InputError
 from somdst.evaluate import paper_results, paper_tables, pictures
 from somdst.evaluate.analysis import Analysis, Perturbed
 from somdst.evaluate.html import Section, Tile, column, grid, page, picture
 from somdst.evaluate.pictures import LearningCurve
 from somdst.evaluate.samples import choose_samples, sample_html, sample_markdown
 from somdst.evaluate.tables import Table, counted
+from somdst.files import make_folder, write_text
 
 _LEADS = {
     "accuracy": "A turn counts as right where all slots have their gold values, on the model's own predicted states.",
@@ -157,10 +157,7 @@ def write_report(report: Report, folder: Path) -> Sequence[Path]:
         folder / "report.md": report.to_markdown(),
         folder / "report.json": json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n",
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, text in files.items():
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"Cannot write the report to {folder}: {error.strerror or error}.") from error
+    make_folder(folder)
+    for path, text in files.items():
+        write_text(path, text)
     return list(files)

@@ -15,7 +15,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 
 from somdst.errors import InputError
-from somdst.files import write_text
+from somdst.files import make_folder, write_text
 from somdst.learn.batches import ExampleSource
 from somdst.learn.progress import Listener, Progress, TrainingRecord
 from somdst.learn.settings import Settings
@@ -91,10 +91,7 @@ def _epochs_in(
 def _write(file: Path, minutes: float, epochs: float) -> None:
     state = PartialState()
     if state.is_main_process:
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"Cannot make the folder {file.parent}: {error.strerror}.") from error
+        make_folder(file.parent)
         write_text(file, json.dumps({"minutes": minutes, "epochs": epochs}) + "\n")
     state.wait_for_everyone()
 

@@ -112,11 +112,15 @@ def empty_model(
         raise ModelError(
             f"{folder.path} is a {folder.config.system}: it can be evaluated, but not exported or trained further."
         )
+    network = empty_encoder(folder, hidden_dropout_prob=dropout, attention_probs_dropout_prob=attention_dropout)
+    return SomDst(network, model_options(encoder, dropout=dropout))
+
+
+def empty_encoder(folder: ModelFolder, **changes: float) -> Any:
+    """The pretrained encoder of a folder's model, without its weights."""
     file = folder.file(ENCODER)
-    dropouts = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": attention_dropout}
     try:
-        shape = json.loads(file.read_text(encoding="utf-8"))
-        return SomDst(encoder_from_config({**shape, **dropouts}), model_options(encoder, dropout=dropout))
+        return encoder_from_config({**json.loads(file.read_text(encoding="utf-8")), **changes})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{file} does not describe an encoder ({reason(error)}): fetch the model again.") from error
 

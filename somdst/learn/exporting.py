@@ -21,7 +21,7 @@ import onnx
 from somdst.corpora import open_corpus
 from somdst.errors import InputError, ModelError
 from somdst.evaluate.agreement import Agreement, agreement
-from somdst.files import replacing, write_text
+from somdst.files import make_folder, replacing, write_text
 from somdst.learn.checkpoints import ENCODER, WEIGHTS, load_model
 from somdst.learn.graphs import decoder_graph, encoder_graph, reader_graph
 from somdst.learn.progress import Listener, Phase, silent
@@ -139,10 +139,7 @@ def _same_weights(one: Path, other: Path) -> bool:
 def _draft(target: Path) -> Iterator[Path]:
     """A temporary folder inside the target; if nothing comes of it, a target that was not there is removed again."""
     there = target.exists()
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"Cannot make the folder {target}: {error.strerror}.") from error
+    make_folder(target)
     try:
         with tempfile.TemporaryDirectory(dir=target, prefix=".export-") as name:
             yield Path(name)

@@ -24,6 +24,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import broadcast_object_list, send_to_device
 
 from somdst.errors import InputError, ModelError
+from somdst.files import make_folder
 from somdst.learn.batches import Batches, Examples, ExampleSource
 from somdst.learn.checkpoints import (
     check_same_run,
@@ -136,10 +137,7 @@ class Trainer:
         return outcome
 
     def _open_folder(self, accelerator: Accelerator) -> None:
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"Cannot make the run's folder {self.out}: {error.strerror}.") from error
+        make_folder(self.out)
         if accelerator.is_main_process:
             remove_drafts(self.out)
 

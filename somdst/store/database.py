@@ -19,6 +19,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from somdst.errors import StoreError, Unavailable
+from somdst.files import make_folder
 from somdst.store.migrations import check_layout, migrate
 
 BUSY_SECONDS = 10.0
@@ -143,11 +144,7 @@ def _parse(url: str) -> URL:
 def _engine(url: URL, *, pool_size: int) -> Engine:
     options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": 4, "pool_timeout": BUSY_SECONDS}
     if url.get_backend_name() == "sqlite":
-        folder = Path(str(url.database)).parent
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"Cannot make the database's folder {folder}: {error.strerror}.") from error
+        make_folder(Path(str(url.database)).parent)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, **options)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
