@@ -15,7 +15,7 @@ from somdst.cli.main import app  # noqa: E402
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues  # noqa: E402
 from somdst.errors import SomdstError  # noqa: E402
 from somdst.learn import Ablation, Progress, Settings, ablate  # noqa: E402
-from somdst.learn.ablation import PREDICTIONS, Difference, SetResult  # noqa: E402
+from somdst.learn.ablation import Difference, SetResult  # noqa: E402
 from somdst.learn.checkpoints import CHECKPOINT, load_checkpoint  # noqa: E402
 from somdst.memory.operations import OPERATION_SETS  # noqa: E402
 from somdst.memory.schema import Schema  # noqa: E402
@@ -79,7 +79,7 @@ def test_several_seeds(tmp_path: Path) -> None:
 def test_a_stopped_ablation_goes_on(tmp_path: Path) -> None:
     first = command(tmp_path, "--epochs", "1", "--sets", "4, 2", "--json")
     assert first.exit_code == 0, first.output
-    kept = [tmp_path / name / file for name in ("4", "2") for file in (CHECKPOINT, PREDICTIONS)]
+    kept = [tmp_path / name / file for name in ("4", "2") for file in (CHECKPOINT, "dev.predictions.jsonl")]
     before = {file: file.stat().st_mtime_ns for file in kept}
     again = command(tmp_path, "--epochs", "1", "--sets", "4,2,6")
     assert again.exit_code == 0, again.output
@@ -127,7 +127,7 @@ def test_a_corpus_without_dev(tmp_path: Path) -> None:
     turn = {"system": "", "user": "north please", "state": {"hotel-area": "north"}, "domain": "hotel"}
     corpus.write_text(json.dumps({"id": "a", "turns": [turn]}) + "\n")
     done = CliRunner().invoke(app, ["ablate", str(corpus), str(tmp_path / "out"), *OPTIONS])
-    assert "The sets are compared on dev" in str(done.exception)
+    assert "Models are compared on dev" in str(done.exception)
 
 
 def test_the_papers_figures_are_labelled_as_test() -> None:

@@ -116,7 +116,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
         compared(tmp_path, systems=[])
     with pytest.raises(InputError, match='There is no system "tradd"'):
         compared(tmp_path, systems=["tradd"])
-    with pytest.raises(InputError, match="The systems are compared on dev"):
+    with pytest.raises(InputError, match="Models are compared on dev"):
         compare_systems(DIALOGUES[:2], tmp_path, settings=TINY)
 
 
