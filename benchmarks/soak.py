@@ -182,6 +182,7 @@ class Users:
             task = asyncio.create_task(self._turn(due))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
+        await asyncio.sleep(end - loop.time())
         await asyncio.gather(*tasks)
 
     async def _turn(self, due: float) -> None:
@@ -229,11 +230,13 @@ class Users:
         soaked.points.append(Point(round(at, 1), p50, p99, round(replica.memory, 1), replica.handles()))
 
     async def _kill(self, soaked: Soaked, started: float) -> None:
-        loop = asyncio.get_running_loop()
+        """A replica that is killed gets ready again before it is killed the next time, however slow the machine is."""
+        loop, replica = asyncio.get_running_loop(), self.replicas[-1]
         while True:
             await asyncio.sleep(self.plan.kill_every)
             soaked.kills.append(round(loop.time() - started, 1))
-            await asyncio.to_thread(self.replicas[-1].kill)
+            await asyncio.to_thread(replica.kill)
+            await asyncio.to_thread(replica.wait)
 
 
 def draw(soaked: Soaked, path: Path) -> None:

@@ -18,6 +18,8 @@ from somdst.tracking.records import adapter
 
 JSON, JSON_PATCH, MERGE_PATCH = "application/json", "application/json-patch+json", "application/merge-patch+json"
 
+_WEIGHT = re.compile(r"(?:^|;)\s*q=([01](?:\.[0-9]*)?)\s*(?:$|;)")
+
 
 def preferred(accept: str) -> str:
     """The form that an Accept header likes best; of equals, one that it names, and the first.
@@ -28,7 +30,7 @@ def preferred(accept: str) -> str:
     wishes: list[tuple[float, bool, str]] = [(0.0, True, JSON)]
     for part in accept.lower().split(","):
         name, _, parameters = part.strip().partition(";")
-        weight = re.search(r"(?:^|;)\s*q=([01](?:\.[0-9]*)?)\s*(?:$|;)", parameters)
+        weight = _WEIGHT.search(parameters)
         named = name.strip() in (JSON, JSON_PATCH, MERGE_PATCH)
         wishes.append((float(weight[1]) if weight else 1.0, named, name.strip() if named else JSON))
     return max(wishes, key=lambda wish: wish[:2])[2]

@@ -8,7 +8,6 @@ Does not read the forms itself; see `memory/schema.py` and `memory/json_schema.p
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -101,7 +100,7 @@ def _repeated(texts: Sequence[str]) -> str | None:
     """The first text that was there before, but for capitals, spaces and underscores."""
     seen: set[str] = set()
     for text in texts:
-        cleaned = re.sub(r"[\s_]+", " ", unicodedata.normalize("NFKC", text)).strip().casefold()
+        cleaned = " ".join(unicodedata.normalize("NFKC", text).replace("_", " ").split()).casefold()
         if cleaned in seen:
             return text
         seen.add(cleaned)
