@@ -61,7 +61,10 @@ _installed: list[Any] = []  # the callbacks: they must live as long as SQLite ma
 
 
 def install(folder: Path) -> None:
-    """Make the disk of every SQLite database that this process opens from now on a bad one, as `folder` says."""
+    """Make the disk of every SQLite database that this process opens from now on a bad one, as `folder` says.
+
+    The copies are kept in the folder too, so no database may be in it.
+    """
     library = ctypes.CDLL(_sqlite3.__file__)
     library.sqlite3_vfs_find.restype = ctypes.POINTER(_Vfs)
     sqlite3.connect(":memory:").close()  # SQLite sets itself up

@@ -36,9 +36,9 @@ class Replica(Service):
     """A service that a parent process starts again whenever it is killed. The parent keeps the port open."""
 
     def __init__(self, database: str, folder: Path, *options: str) -> None:
-        paths = ["--clock", str(folder / "clock"), "--disk", str(folder)]
+        clock = ["--clock", str(folder / "clock")]
         limits = ["--retention-seconds", str(RETENTION), "--turn-timeout", "30", "--body-timeout", "30"]
-        super().__init__(SCRIPTED, database, "--reborn", *paths, *limits, *options)
+        super().__init__(SCRIPTED, database, "--reborn", *clock, *limits, *options)
 
     @property
     def pid(self) -> int:

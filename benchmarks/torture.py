@@ -131,7 +131,7 @@ def torture(
     """Start replicas on an empty database, use and break them, and check. `only`: the faults to choose from."""
     with tempfile.TemporaryDirectory(prefix="somdst-torture-") as name:
         folder = Path(name)
-        started = start_replicas(replicas, database, folder, *(["--plant", plant] if plant else []))
+        started = start_replicas(replicas, database, folder, "--disk", name, *(["--plant", plant] if plant else []))
         nemesis = Nemesis(started, database, folder, server=server)
         clients = Clients([replica.url for replica in started], seed=seed, bounds=bounds, nemesis=nemesis)
         _use_and_break(clients, nemesis, seed=seed, bounds=bounds, only=only)

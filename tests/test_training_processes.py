@@ -117,9 +117,9 @@ def test_the_command_is_stopped_and_goes_on(tmp_path: Path) -> None:
     assert (process.returncode, stdout) == (130, "")
     assert "stopped at step" in stderr and "run the same command to go on" in stderr
     assert position(out) >= 1
-    other = CliRunner().invoke(app, ["train", "synthetic:40", str(out), *options, "--set", "batch_size=4"])
+    other = CliRunner().invoke(app, ["train", "synthetic:40", str(out), *options, "--seed", "3"])
     assert isinstance(other.exception, InputError)
-    assert "was started with another batch_size (8, not 4)" in str(other.exception)
+    assert "was started with another seed (0, not 3)" in str(other.exception)
 
 
 # The command in this process.
