@@ -182,7 +182,7 @@ class Users:
             task = asyncio.create_task(self._turn(due))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
-        await asyncio.sleep(end - loop.time())
+        await asyncio.sleep(end - asyncio.get_running_loop().time())
         await asyncio.gather(*tasks)
 
     async def _turn(self, due: float) -> None:
