@@ -108,6 +108,7 @@ def main() -> None:
     parser.add_argument("--plant", choices=PLANTS)
     parser.add_argument("--reborn", action="store_true", help="print the process id of a child that may be killed")
     parser.add_argument("--log-level", default="WARNING")
+    parser.add_argument("--log-utterances", action="store_true")
     options = parser.parse_args()
     settings = Settings(
         database=options.database,
@@ -121,6 +122,7 @@ def main() -> None:
         body_timeout=options.body_timeout,
         header_timeout=options.body_timeout,
         turn_timeout=options.turn_timeout,
+        log_utterances=options.log_utterances,
     )
     if options.clock:
         defaults = Store.__init__.__kwdefaults__

@@ -160,7 +160,7 @@ def test_an_entry_of_another_version_is_refused() -> None:
     log = Log().say("north", write(AREA, None, "north"))
     longer = log.say("hello")
     for misfit, problem in {
-        log.say("south", write(AREA, None, "south"))[-1]: 'should hold nothing and holds "north"',
+        log.say("south", write(AREA, None, "south"))[-1]: "holds another value",
         longer.say("hello")[-1]: "it was made as entry 3",
         log.say("x", released=(held("west"),))[-1]: "not pending",
         replace(log.say("x")[-1], previous=0): "the last entry in force is 1, not 0",
@@ -236,10 +236,10 @@ ENTRY = {"version": 1, "kind": "turn", "source": "model", "time": "2026-01-01T00
     [
         ([], "Expected an entry as a JSON object, not list."),
         ({"version": 1, "kind": "turn", "source": "model"}, "the key `time` is missing"),
-        (ENTRY | {"kind": "guess"}, "`kind` is 'guess'; input should be 'turn', 'correction'"),
-        (ENTRY | {"time": "yesterday"}, "`time` is 'yesterday'; invalid isoformat string"),
-        (ENTRY | {"turn": {"system": 1, "user": ""}}, r"`turn.system` is 1; input should be a valid string\.$"),
-        (ENTRY | {"changes": [3]}, "`changes.0` is 3; input should be a dictionary"),
+        (ENTRY | {"kind": "guess"}, "at `kind`, input should be 'turn', 'correction'"),
+        (ENTRY | {"time": "yesterday"}, "at `time`, invalid isoformat string"),
+        (ENTRY | {"turn": {"system": 1, "user": ""}}, r"at `turn.system`, input should be a valid string\.$"),
+        (ENTRY | {"changes": [3]}, "at `changes.0`, input should be a dictionary"),
     ],
 )
 def test_json_that_is_no_entry(data: object, sentence: str) -> None:

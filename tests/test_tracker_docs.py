@@ -49,6 +49,7 @@ def test_the_examples_of_schemas_run(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {"hotel-area": "north", "hotel-day": "next friday", "hotel-nights": "three", "hotel-parking": "yes"}
     dialogues = [
         Dialogue("a", (Turn("", "Three nights in the north from next friday, with parking.", State(said)),)),
+        Dialogue("a2", (Turn("", "It is for Jane Smythe.", State(said | {"hotel-guest": "jane smythe"})),)),
         Dialogue("b", (Turn("", "Parking is a must.", State({"hotel-parking": "yes"})),)),
     ]
     monkeypatch.setattr(Tracker, "from_pretrained", lambda schema: Tracker(GoldPredictor(schema, dialogues)))

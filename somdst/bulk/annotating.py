@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from somdst.corpora.jsonlines import dialogue_to_json
 from somdst.errors import CorpusError, InputError
 from somdst.memory.dialogue import Dialogue
 from somdst.tracking.log import EMPTY, Result
+from somdst.tracking.redaction import Redaction
 from somdst.tracking.step import check_turn, rolling_batches
 from somdst.tracking.tracker import Tracker
 
@@ -74,12 +75,23 @@ class Annotated:
     dialogue: Dialogue
     results: tuple[Result, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The project's JSON line, with the predicted state in place of the label, and what each turn did."""
-        data = dialogue_to_json(self.dialogue)
+    def to_json(self, *, redact: bool = True) -> dict[str, Any]:
+        """The project's JSON line, with the predicted state in place of the label, and what each turn did. With
+        `redact`, private values are hidden (`tracking/redaction.py`)."""
+        turns, tracked = self.dialogue.turns, [result.tracked for result in self.results]
+        spoken = [result.entry for result in self.results]
+        redaction = Redaction.of(spoken, labels=[turn.state for turn in turns])
+        if redact and redaction:
+            said = redaction.turns(spoken)
+            turns = tuple(
+                replace(turn, user=new.user, system=new.system, spellings=None)
+                for turn, new in zip(turns, said, strict=True)
+            )
+            tracked = redaction.tracked(spoken, tracked)
+        data = dialogue_to_json(replace(self.dialogue, turns=turns))
         data["turns"] = [
-            {**said, **result.tracked.to_json(), "domain": said["domain"] or result.domain}
-            for said, result in zip(data["turns"], self.results, strict=True)
+            {**said, **result.to_json(), "domain": said["domain"] or result.domain}
+            for said, result in zip(data["turns"], tracked, strict=True)
         ]
         return data
 

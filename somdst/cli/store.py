@@ -131,18 +131,25 @@ def export(
     database: Database = "somdst.sqlite",
     tenant: Tenant = None,
     every: Annotated[bool, typer.Option(help="All conversations, not only those that a person corrected.")] = False,
+    schema: Annotated[
+        Path | None,
+        typer.Option(help="Also hide the slots that this schema redacts, in conversations from before it did."),
+    ] = None,
 ) -> None:
-    """Write corrected conversations as dialogues to train on.
+    """Write corrected conversations as dialogues to train on. Values of slots with `redact` are hidden.
 
     Example: `somdst store export corrections.jsonl`, then `somdst train --help`.
     """
     from somdst.corpora.jsonlines import write_dialogues
+    from somdst.memory.schema import Schema
     from somdst.store import Store
     from somdst.store import export as dialogues
 
+    redacted = Schema.load(schema).redacted if schema else ()
     store = Store(_existing(database), upgrade=False)
     with Bar("exporting", unit="conversations") as bar:
-        count = write_dialogues(output, bar.over(dialogues(store, tenant=tenant, every=every)))
+        found = dialogues(store, tenant=tenant, every=every, redacted=redacted)
+        count = write_dialogues(output, bar.over(found))
     typer.echo(f"{counted(count, 'dialogue')} in {output}")
 
 

@@ -106,7 +106,7 @@ def read_input(path: str) -> list[Dialogue]:
 def _to_json(tracker: Tracker, dialogues: list[Dialogue]) -> dict[str, Any]:
     from somdst.bulk.annotating import annotate
 
-    done = [item.to_json() for item in annotate(tracker, dialogues)]
+    done = [item.to_json(redact=False) for item in annotate(tracker, dialogues)]
     return {"model": tracker.predictor.model_id, "dialogues": done}
 
 

@@ -65,7 +65,7 @@ class Slot(str):
     required: bool
     """Whether an application cannot go on without it."""
     redact: bool
-    """Whether its values are private."""
+    """Whether its values are private: they are left out of logs and exports (`tracking/redaction.py`)."""
     ask: str
     """What to ask while it is empty; empty text: `tracking/questions.py` makes a question of the description."""
     confirm: str
@@ -167,6 +167,11 @@ class Schema(Mapping[str, Slot]):
 
     def __len__(self) -> int:
         return len(self.slots)
+
+    @cached_property
+    def redacted(self) -> tuple[str, ...]:
+        """The slots whose values are private."""
+        return tuple(str(slot) for slot in self.slots if slot.redact)
 
     @cached_property
     def id(self) -> str:

@@ -1,12 +1,14 @@
 """What an operator sees: `log`, one JSON object per line on stderr, and `Metrics`, which Prometheus reads at /metrics.
 
-No utterance, value or key is in either, unless the operator asked for utterances in the log.
+No utterance, value or key is in either, unless the operator asked for utterances in the log. Even then, there is none
+of a conversation that has a slot with `redact`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +32,11 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             data["trace"] = self.formatException(record.exc_info)
         return json.dumps(data)
+
+    def formatException(self, info: Any) -> str:
+        """Where it happened and the kind of error. Not its message, which may quote what somebody said."""
+        kind, _, trace = info
+        return "".join(traceback.format_tb(trace)) + getattr(kind, "__name__", "")
 
 
 def log(event: str, *, level: int = logging.INFO, error: BaseException | None = None, **fields: object) -> None:

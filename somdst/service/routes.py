@@ -60,6 +60,7 @@ from somdst.store import Key, export
 from somdst.tracking import edits
 from somdst.tracking.log import Result
 from somdst.tracking.records import Snapshot
+from somdst.tracking.redaction import HIDDEN
 
 # What a route takes besides a body
 
@@ -237,7 +238,8 @@ async def add_turn(
     turn = Turn(system=body.system, user=body.user)
     written = await core.add_turn(tenant, id, turn, version=body.version, key=key)
     if core.settings.log_utterances:
-        log("turn", conversation=id, version=written.snapshot.version, system=turn.system, user=turn.user)
+        said = Turn(HIDDEN, HIDDEN) if written.snapshot.redacted else turn
+        log("turn", conversation=id, version=written.snapshot.version, system=said.system, user=said.user)
     accept = ",".join(request.headers.getlist("accept"))
     return reply(Answer.of(written), accept) if "patch" in accept.lower() else Answer.of(written)
 
@@ -371,11 +373,13 @@ async def export_corrections(
     tenant: Tenant,
     every: bool = Query(False, description="all conversations with a turn, not only the corrected ones"),
 ) -> StreamingResponse:
-    """Conversations that a person corrected, as dialogues to train on, in the project's JSON lines."""
+    """Conversations that a person corrected, as dialogues to train on, in the project's JSON lines. Values of slots
+    with `redact` are hidden."""
     await core.call(core.store.ping)  # while the status can still say so
+    redacted = core.models.tracker.schema.redacted
 
     def lines() -> Iterator[str]:
-        for dialogue in export(core.store, tenant=tenant, every=every):
+        for dialogue in export(core.store, tenant=tenant, every=every, redacted=redacted):
             yield json.dumps(dialogue_to_json(dialogue)) + "\n"
 
     return StreamingResponse(lines(), media_type="application/x-ndjson")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
@@ -68,8 +68,11 @@ def usage(store: Store, tenant: str) -> Usage:
     return Usage(count, int(stored))
 
 
-def export(store: Store, *, tenant: str | None = None, every: bool = False) -> Iterator[Dialogue]:
-    """Conversations that a person corrected, as dialogues to train on; with `every`, all that have a turn."""
+def export(
+    store: Store, *, tenant: str | None = None, every: bool = False, redacted: Sequence[str] = ()
+) -> Iterator[Dialogue]:
+    """Conversations that a person corrected, as dialogues to train on; with `every`, all that have a turn. Private
+    values are hidden: of the slots that a conversation's own log and schema name, and of `redacted`."""
     for id in _ids(store, tenant=tenant, alive=True):
         with store.database.read() as connection:
             query = select(conversations.c.tenant, conversations.c.version).where(conversations.c.id == id)
@@ -77,7 +80,7 @@ def export(store: Store, *, tenant: str | None = None, every: bool = False) -> I
             log = read_entries(connection, id, upto=row.version) if row else []
         own = replay(log).schema
         schema = store.schemas.of_conversation(row.tenant, own) if row and own else None
-        dialogue = audit.to_dialogue(log, id=id, schema=schema)
+        dialogue = audit.to_dialogue(log, id=id, schema=schema, redacted=redacted)
         if dialogue.turns and (every or audit.corrected(log)):
             yield dialogue
 

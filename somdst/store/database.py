@@ -143,6 +143,7 @@ def _parse(url: str) -> URL:
 
 def _engine(url: URL, *, pool_size: int) -> Engine:
     options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": 4, "pool_timeout": BUSY_SECONDS}
+    options["hide_parameters"] = True  # they are what people said; SQLAlchemy would put them into its errors
     if url.get_backend_name() == "sqlite":
         make_folder(Path(str(url.database)).parent)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, **options)

@@ -27,6 +27,7 @@ from somdst.tracking.records import (
     Snapshot,
     Source,
 )
+from somdst.tracking.redaction import Redaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,21 +156,26 @@ def corrected(entries: Sequence[Entry]) -> bool:
     return any(entries[number - 1].kind in ("correction", "confirm") for number in in_force(entries))
 
 
-def to_dialogue(entries: Sequence[Entry], *, id: str, schema: Schema | None = None) -> Dialogue:
+def to_dialogue(
+    entries: Sequence[Entry], *, id: str, schema: Schema | None = None, redacted: Iterable[str] = ()
+) -> Dialogue:
     """The turns in force with the states that they should have led to, as a dialogue to train on. With `schema`, the
-    conversation's own, slots that are not in it are left out.
+    conversation's own, slots that are not in it are left out. Private values are hidden (`redaction.py`): those that
+    the log or the schema names, and those of the slots `redacted`.
 
     What a person said about a slot holds from the turn that it is about. For a confirmed write this is the turn that
     asked for it. For a correction it is the latest turn that says the value, if the slot was not written after it, and
     else the last turn. Another schema holds from the first turn: its lists and slots are those of the whole dialogue.
     """
     start = State()
+    spoken: list[Entry] = []
     turns: list[Turn] = []
     states: list[State] = []
     written: dict[str, int] = {}  # the last turn that wrote a slot
     for number in in_force(entries):
         entry = entries[number - 1]
         if entry.turn is not None:
+            spoken.append(entry)
             turns.append(entry.turn)
             states.append(_write(states[-1] if states else start, entry.changes))
             written |= {change.slot: len(turns) - 1 for change in entry.changes}
@@ -182,6 +188,8 @@ def to_dialogue(entries: Sequence[Entry], *, id: str, schema: Schema | None = No
                 written[change.slot] = first
     if schema is not None:
         states = [State({slot: value for slot, value in state.items() if slot in schema}) for state in states]
+    if redaction := Redaction.of(entries, slots=(*redacted, *(schema.redacted if schema else ()))):
+        turns, states = redaction.turns(spoken), [redaction.state(state) for state in states]
     labelled = (replace(turn, state=state) for turn, state in zip(turns, states, strict=True))
     return Dialogue(id=id, turns=tuple(labelled), schema=schema)
 

@@ -127,8 +127,10 @@ class Conversation(HasSnapshot):
         return slot_history(self._entries, self.now.slot(slot))
 
     def to_dialogue(self, *, id: str) -> Dialogue:
-        """The turns with their corrected states, to train on."""
-        return to_dialogue(self._entries, id=id, schema=self.now.schema if self.snapshot.schema else None)
+        """The turns with their corrected states, to train on. Private values are hidden."""
+        schema = self.now.schema
+        own = schema if self.snapshot.schema else None
+        return to_dialogue(self._entries, id=id, schema=own, redacted=schema.redacted)
 
     def to_json(self) -> dict[str, Any]:
         """The whole log, and the state for readers that only want that."""

@@ -32,15 +32,17 @@ def correct(
     values: Mapping[str, Value | None],
     *,
     pin: bool = False,
+    schema: Schema | None = None,
     source: Source = "person",
     time: datetime | None = None,
 ) -> Result:
     """Write these values; None deletes. With `pin`, only new evidence in a later utterance changes them again.
+    `schema` says which of them are private.
 
     A value that is right already is recorded too, as a carry-over: somebody looked at it.
     """
     entry = replace(
-        Entry.after(snapshot, "correction", source, time),
+        Entry.after(snapshot, "correction", source, time, schema=schema),
         changes=tuple(_correction(snapshot, slot, value) for slot, value in sorted(values.items())),
         released=tuple(snapshot.pending[slot] for slot in sorted(values) if slot in snapshot.pending),
         pinned=tuple(slot for slot in sorted(values) if slot not in snapshot.pinned) if pin else (),
@@ -101,7 +103,7 @@ def change_schema(
         raise InputError("The conversation has this schema already.")
     changes, held, refused, released = refit(snapshot, schema)
     entry = replace(
-        Entry.after(snapshot, "schema", source, time),
+        Entry.after(snapshot, "schema", source, time, schema=schema),
         changes=changes,
         held=held,
         released=released,

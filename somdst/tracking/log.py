@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from somdst.errors import StateError
-from somdst.memory.state import State, Value
+from somdst.memory.state import State
 from somdst.model.prediction import Prediction
 from somdst.tracking.patches import Patches
 from somdst.tracking.records import WINDOW, Entry, HasSnapshot, Pending, RecentTurn, Snapshot, TrackedTurn
@@ -44,6 +44,7 @@ def append(snapshot: Snapshot, entry: Entry) -> Snapshot:
         head=head,
         undone=undone,
         schema=_schema(snapshot, entry),
+        redacted=snapshot.redacted.union(entry.redacted),
     )
 
 
@@ -85,9 +86,8 @@ class Result(HasSnapshot, Patches):
 
 def _write(snapshot: Snapshot, entry: Entry) -> State:
     for change in entry.changes:
-        held = snapshot.state.get(change.slot)
-        if held != change.before:
-            raise _misfit(snapshot, f'"{change.slot}" should hold {_say(change.before)} and holds {_say(held)}')
+        if snapshot.state.get(change.slot) != change.before:
+            raise _misfit(snapshot, f'"{change.slot}" holds another value than the one that the entry changes')
     return snapshot.state.with_values({change.slot: change.after for change in entry.changes})
 
 
@@ -158,7 +158,3 @@ def _misfit(snapshot: Snapshot, problem: str) -> StateError:
         f"Entry {snapshot.version + 1} does not fit this conversation: {problem}; "
         "it was made from another version, or the log is damaged."
     )
-
-
-def _say(value: Value | None) -> str:
-    return "nothing" if value is None else f'"{value}"'

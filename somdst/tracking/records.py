@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from somdst.errors import StateError
 from somdst.memory.dialogue import Turn
 from somdst.memory.operations import FOUR, Operation
+from somdst.memory.schema import Schema
 from somdst.memory.state import DontCare, State, Value, value_from_json, value_to_json
 from somdst.model.prediction import Evidence
 
@@ -118,10 +119,9 @@ def _sentence(kind: type, problem: Any) -> str:
     place = ".".join(map(str, problem["loc"]))
     if problem["type"] == "missing":
         return f"This is not {name}: the key `{place}` is missing."
-    shown = repr(problem["input"])
-    shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
     reason = problem["msg"].removeprefix("Value error, ")
-    return f"This is not {name}: `{place}` is {shown}; {reason[:1].lower()}{reason[1:].rstrip('.')}."
+    # Never what was found there: it may be private, and this sentence is printed and logged.
+    return f"This is not {name}: at `{place}`, {reason[:1].lower()}{reason[1:].rstrip('.')}."
 
 
 # Types that pydantic does not know, with the JSON that they become
@@ -275,11 +275,22 @@ class Entry(JsonRecord):
     """For undo and redo: the undo that can be redone after this one is. 0 if there is none."""
     schema: SchemaChange | None = None
     """The schema that holds from here on, where this entry changes it."""
+    redacted: tuple[str, ...] = ()
+    """Slots that the schema marks with `redact`, and that no entry before named. Undo does not take this back."""
 
     @classmethod
-    def after(cls, snapshot: Snapshot, kind: Kind, source: Source, time: datetime | None = None) -> Entry:
-        """The next entry, which does nothing yet."""
-        return cls(snapshot.version + 1, kind, source, time or now(), previous=snapshot.head)
+    def after(
+        cls,
+        snapshot: Snapshot,
+        kind: Kind,
+        source: Source,
+        time: datetime | None = None,
+        *,
+        schema: Schema | None = None,
+    ) -> Entry:
+        """The next entry, which does nothing yet. `schema` is the one that it is made under, where it writes values."""
+        redacted = tuple(slot for slot in schema.redacted if slot not in snapshot.redacted) if schema else ()
+        return cls(snapshot.version + 1, kind, source, time or now(), previous=snapshot.head, redacted=redacted)
 
 
 def _by_slot(items: tuple[Pending, ...]) -> Mapping[str, Pending]:
@@ -318,6 +329,8 @@ class Snapshot(JsonRecord):
     """Number of the undo that a redo takes back. 0 if there is none: a new entry ends what can be redone."""
     schema: str | None = None
     """Id of the schema in force; null is the tracker's own."""
+    redacted: JsonSlots = frozenset()
+    """Slots whose values are private, by any schema that the conversation had."""
 
 
 class HasSnapshot:

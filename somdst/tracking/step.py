@@ -83,7 +83,7 @@ def _entry(
 ) -> Entry:
     decision = decide(snapshot, prediction, rules)
     return replace(
-        Entry.after(snapshot, "turn", "model", time),
+        Entry.after(snapshot, "turn", "model", time, schema=rules.schema),
         model=model,
         turn=Turn(turn.system, turn.user),
         domain=prediction.domain,

@@ -128,7 +128,7 @@ class Tracker:
         checked = {self.slot(slot): self._checked(slot, value) for slot, value in values.items()}
         if not checked:
             raise InputError("A correction needs at least one slot.")
-        return edits.correct(snapshot, checked, pin=pin, source=source, time=time)
+        return edits.correct(snapshot, checked, pin=pin, schema=self.schema, source=source, time=time)
 
     def pin(
         self, snapshot: Snapshot, slots: Sequence[str], *, source: Source = "person", time: datetime | None = None
