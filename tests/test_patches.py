@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import RulePredictor
 from services import Server
+from waiting import LIMIT
 
 from somdst import Client, Conversation, Schema, Slot, Tracker
 from somdst.errors import InputError
@@ -54,13 +55,15 @@ said = st.builds(
     lambda slot, kind, value, unsure: f"{'maybe ' if unsure else ''}{kind}{slot} {value if not kind else ''}".strip(),
     words, st.sampled_from(["", "", "no ", "any "]), st.sampled_from(["x", "y"]), st.booleans(),
 )  # fmt: skip
-edit = st.sampled_from(["confirm", "reject", "undo", "redo", "correct", "pin"])
+edit = st.sampled_from(["confirm", "reject", "undo", "redo", "correct", "empty", "pin"])
 
 
 def take(conversation: Conversation, step: str) -> Result:
     match step:
         case "correct":
             return conversation.correct("a-b/c~d", "z", pin=True)
+        case "empty":
+            return conversation.correct("a-b/c~d", None)
         case "pin":
             return conversation.pin("a-e")
         case "confirm" | "reject" | "undo" | "redo":
@@ -146,6 +149,41 @@ def test_the_service_answers_with_the_form_that_is_asked_for(url: str) -> None:
         whole = http.post(f"{address}/turns", json={"user": "hello"}, headers={"accept": "text/html, */*;q=0.1"})
         assert whole.headers["content-type"] == JSON and whole.json()["entry"]["version"] == 4
         refused = http.post(f"{address}/turns", json={"user": "x", "version": 1}, headers={"accept": JSON_PATCH})
+        assert (refused.status_code, refused.headers["content-type"]) == (409, JSON)
+
+
+PIZZA = {"domains": {"hotel": {"area": ["south"]}, "pizza": {"size": {}}}}
+
+
+@pytest.mark.parametrize("form", [JSON_PATCH, MERGE_PATCH])
+def test_every_edit_answers_in_the_form_that_is_asked_for(url: str, form: str) -> None:
+    edits: list[tuple[str, dict[str, Any]]] = [
+        ("turns", {"user": "hotel area north, maybe hotel stars 4, maybe hotel parking yes"}),
+        ("confirm", {"slots": ["hotel-stars"]}),
+        ("reject", {}),
+        ("corrections", {"values": {"hotel-area": "south", "hotel-stars": None, "hotel-name": None}}),
+        ("corrections", {"values": {"hotel-area": "south"}}),  # somebody looked at it, and nothing changes
+        ("undo", {}),
+        ("undo", {}),
+        ("redo", {}),
+        ("pin", {"slots": ["hotel-area"]}),
+        ("unpin", {"slots": ["hotel-area"]}),
+        ("turns", {"user": "hotel name acorn"}),
+        ("schema", {"schema": PIZZA}),
+        ("undo", {}),
+    ]
+    with httpx.Client(base_url=url, timeout=LIMIT) as http:
+        address = f"/v1/conversations/{http.post('/v1/conversations').json()['id']}"
+        here = document(http.get(address).json())
+        for version, (name, body) in enumerate(edits, start=1):
+            response = http.post(f"{address}/{name}", json=body, headers={"accept": form})
+            assert (response.status_code, response.headers["content-type"]) == (200, form), response.text
+            here = (jsonpatch.apply_patch if form == JSON_PATCH else merged)(here, response.json())
+            assert document(here) == document(http.get(address).json()), name
+            assert here["version"] == version
+        whole = http.post(f"{address}/undo")
+        assert whole.headers["content-type"] == JSON and whole.json()["entry"]["kind"] == "undo"
+        refused = http.post(f"{address}/undo", json={"version": 1}, headers={"accept": form})
         assert (refused.status_code, refused.headers["content-type"]) == (409, JSON)
 
 

@@ -111,6 +111,7 @@ def test_a_conversation_in_memory(tmp_path: Path) -> None:
     conversation.update("pizza size large, maybe pizza topping ham")
     result = conversation.change_schema(CAFE)
     assert {item.slot for item in result.refused} == {"pizza-size", "pizza-topping"} and result.state == State()
+    assert [item.slot for item in conversation.what_to_ask("coffee-milk")] == ["coffee-milk"]
     turn = Turn("", "coffee milk oat, pizza topping egg")
     assert [r.state.to_json() for r in tracker.update_many([(conversation, turn), (other, turn)])] == [
         {"coffee-milk": "oat"},

@@ -12,7 +12,7 @@ from postgres import PostgresServer
 from services import Server
 from waiting import LIMIT
 
-from somdst import Client, State, Turn
+from somdst import Client, Schema, Slot, State, Turn
 from somdst.memory.state import DONTCARE
 from somdst.service.client import Answer, ServiceError
 
@@ -300,3 +300,26 @@ def test_the_log_of_the_service_is_json_without_utterances(tmp_path: Path) -> No
     assert {"method", "route", "status", "ms", "tenant", "request"} <= requests[-1].keys()
     assert requests[-1]["tenant"] == "local"
     assert not any("the-secret-place" in json.dumps(line) for line in lines)
+
+
+def test_what_to_ask(client: Client, http: httpx.Client) -> None:
+    conversation = client.start()
+    assert conversation.what_to_ask() == ()  # it is about nothing yet
+    conversation.update("hotel area north, maybe hotel stars 4")
+    first, *others = conversation.what_to_ask()
+    assert (first.slot, first.kind, first.value) == ("hotel-stars", "confirm", "4")
+    assert first.question == "Did you mean 4 for the number of stars of the hotel?"
+    assert {item.kind for item in others} == {"ask"} and {item.slot.split("-")[0] for item in others} == {"hotel"}
+    named = conversation.what_to_ask("train-day", "hotel-area", "hotel-book stay")
+    assert [item.slot for item in named] == ["hotel-stars", "train-day", "hotel-book stay"]
+    assert named[-1].question == "How many nights?"
+    path = f"/v1/conversations/{conversation.id}/questions"
+    assert http.get(path).json()["version"] == 1
+    assert http.get(path, params={"slot": "hotel-aera"}).json()["error"].endswith('Did you mean "hotel-area"?')
+    assert http.get(f"/v1/conversations/{'0' * 32}/questions").status_code == 404
+    mine = client.start(
+        schema=Schema([Slot.of("pizza", "size", required=True, ask="How big?"), Slot.of("pizza", "dip")])
+    )
+    assert [item.question for item in mine.what_to_ask()] == ["How big?"]
+    mine.change_schema(None)
+    assert mine.what_to_ask("hotel-area")[0].slot == "hotel-area"

@@ -95,7 +95,7 @@ def test_schemathesis_finds_no_server_error(path: str, method: str, mode: Genera
 
 def _send(case: schemathesis.Case, url: str) -> None:
     answer: dict[str, Any] = case.operation.definition.raw["responses"].get("200", {})
-    for form in answer.get("content", ["*/*"]):  # a turn has three
+    for form in answer.get("content", ["*/*"]):  # a write has three
         _send_one(case, url, {"Accept": form})
 
 

@@ -33,15 +33,18 @@ from somdst.service.views import (
     LogView,
     ModelView,
     PageView,
+    QuestionsView,
     ReplayView,
     SchemaView,
     Summary,
     TrackedView,
     VersionView,
 )
+from somdst.tracking.questions import Question
 from somdst.tracking.records import Entry, TrackedTurn
 
 By = Literal["person", "api"]
+Query = Mapping[str, str | Sequence[str]]
 MAX_PAUSE = 5.0
 CONNECT_TIMEOUT = 5.0
 LOG_PAGE = 1000
@@ -160,7 +163,7 @@ class Client:
             return False
 
     def send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Query | None = None
     ) -> dict[str, Any]:
         """Call any route, with retries. Returns the JSON of the answer, or {} if the answer is empty."""
         response = self._send(method, path, body, query=query)
@@ -168,7 +171,7 @@ class Client:
         return data
 
     def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Query | None = None
     ) -> httpx.Response:
         headers = {"idempotency-key": uuid.uuid4().hex} if method == "POST" else {}
         lost = False
@@ -252,6 +255,11 @@ class RemoteConversation:
     def at(self, version: int) -> VersionView:
         """The conversation as it was."""
         return VersionView.from_json(self.client.send("GET", self._path(f"versions/{version}")))
+
+    def what_to_ask(self, *slots: str) -> tuple[Question, ...]:
+        """What to ask next: writes to confirm, then empty slots: these, or the required ones."""
+        answer = self.client.send("GET", self._path("questions"), query={"slot": slots})
+        return QuestionsView.from_json(answer).questions
 
     def log(self) -> tuple[Entry, ...]:
         """Everything that ever happened, oldest first; read a page at a time."""

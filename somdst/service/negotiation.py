@@ -1,4 +1,4 @@
-"""In which form a client wants the answer to a turn: whole, as a JSON Patch or as a JSON Merge Patch.
+"""In which form a client wants the answer to a write: whole, as a JSON Patch or as a JSON Merge Patch.
 
 The form is chosen by `Accept`. Whoever asks for anything else gets the whole answer as JSON, as always. What a patch
 says is in `tracking/patches.py`.
@@ -46,17 +46,22 @@ def reply(answer: Answer, accept: str) -> Answer | Response:
 
 
 def with_patches(responses: dict[int | str, dict[str, Any]], example: Answer) -> dict[int | str, dict[str, Any]]:
-    """For a route's `responses`: the same with both patches described."""
-    patch = {"type": "array", "title": "JSON Patch", "items": _described(PatchOperation)}
+    """For a route's `responses`: the same with both patches. `PATCHES` describes them."""
+    operations = {"type": "array", "title": "JSON Patch", "items": {"$ref": f"{_COMPONENTS}PatchOperation"}}
     responses[200]["content"] |= {
-        JSON_PATCH: {"schema": patch, "example": example.json_patch()},
-        MERGE_PATCH: {"schema": _described(MergePatch), "example": example.merge_patch()},
+        JSON_PATCH: {"schema": operations, "example": example.json_patch()},
+        MERGE_PATCH: {"schema": {"$ref": f"{_COMPONENTS}MergePatch"}, "example": example.merge_patch()},
     }
     return responses
 
 
 def _described(kind: type) -> dict[str, Any]:
     """The JSON Schema of a record; those inside it are in the description already, as parts of `Answer`."""
-    made: dict[str, Any] = adapter(kind).json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
+    made: dict[str, Any] = adapter(kind).json_schema(mode="serialization", ref_template=f"{_COMPONENTS}{{model}}")
     made.pop("$defs", None)
     return made
+
+
+_COMPONENTS = "#/components/schemas/"
+PATCHES = {kind.__name__: _described(kind) for kind in (PatchOperation, MergePatch)}
+"""For the `components` of the OpenAPI file."""

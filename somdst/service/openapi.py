@@ -20,6 +20,7 @@ from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema, Slot
 from somdst.model.prediction import Evidence
 from somdst.service.core import Replayed, Written
+from somdst.service.negotiation import PATCHES, with_patches
 from somdst.service.schema_views import CheckedSchemaView, SchemaPageView
 from somdst.service.views import (
     Answer,
@@ -32,6 +33,7 @@ from somdst.service.views import (
     ModelView,
     PageView,
     Problem,
+    QuestionsView,
     Readiness,
     ReplayView,
     SchemaView,
@@ -41,6 +43,7 @@ from somdst.service.views import (
 )
 from somdst.store import Page, Record, StoredSchema
 from somdst.tracking.log import EMPTY, Result, append
+from somdst.tracking.questions import what_to_ask
 from somdst.tracking.records import Change, Entry, JsonRecord, Kind, Pending, SchemaChange, Snapshot
 from somdst.tracking.replays import Difference
 
@@ -77,8 +80,9 @@ NEW_CONVERSATION = ConversationView.stored(_record(EMPTY))
 CONVERSATION = ConversationView.stored(_record(AFTER))
 VERSION = VersionView.of(ID, AFTER)
 PAGE = PageView.of(Page((_record(AFTER),), None), next=None)
-LOG = LogView.of(ID, [ENTRY], version=1)
+LOG = LogView(id=ID, version=1, entries=(ENTRY,))
 TURNS = TurnsView.of(ID, [ENTRY])
+QUESTIONS = QuestionsView(id=ID, version=1, questions=what_to_ask(AFTER, Schema.multiwoz(), ["hotel-book stay"]))
 HISTORY = HistoryView.of(ID, "hotel-area", [ENTRY])
 ERASED = Erased(erased=1)
 WRITTEN = Answer.of(Written(ID, AFTER, ENTRY))
@@ -156,18 +160,24 @@ _DESCRIPTIONS = {
 }
 
 
+def write_answers(example: Answer) -> dict[int | str, dict[str, Any]]:
+    """For a route that writes to a conversation."""
+    return with_patches(answers(example, *WRITES), example)
+
+
 def edit_answers(kind: Kind) -> dict[int | str, dict[str, Any]]:
     """For a route that edits the memory."""
     other = SchemaChange(after=SCHEMA.id) if kind == "schema" else None
     entry = replace(Entry.after(AFTER, kind, "person", TIME), schema=other)
     after = replace(AFTER, version=2, schema=other.after if other else None)
-    return answers(Answer.of(Written(ID, after, entry)), *WRITES)
+    return write_answers(Answer.of(Written(ID, after, entry)))
 
 
 def description(app: FastAPI, routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """FastAPI's description with whole examples: its own lose every field that is null."""
     if app.openapi_schema is None:
         app.openapi_schema = FastAPI.openapi(app)
+        app.openapi_schema["components"]["schemas"] |= PATCHES
         for route in routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
                 [method] = list(route.methods or [])

@@ -1,15 +1,18 @@
 """What comes in: the bodies of requests, with their limits and examples. What goes out is in `views.py`.
 
-Who asks, idempotency keys and places in a list are not in a body; `routes.py` reads them.
+Also the cursors of lists, which are given out and come back. Who asks and idempotency keys: see `routes.py`.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from somdst.errors import InputError
 from somdst.tracking.step import MAX_TEXT
 from somdst.tracking.tracker import MAX_VALUE
 
@@ -122,3 +125,26 @@ class NewReplay(Body):
     )
     limit: int = Field(20, ge=1, le=100, description="how many of the newest, if none are named")
     model_config = ConfigDict(json_schema_extra={"example": {"model": "candidate", "limit": 20}})
+
+
+# Places in a list
+
+
+def encode_cursor(place: tuple[float, str] | None) -> str | None:
+    if place is None:
+        return None
+    created_at, id = place
+    return base64.urlsafe_b64encode(f"{created_at!r} {id}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str | None) -> tuple[float, str] | None:
+    if cursor is None:
+        return None
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
+        created_at, id = text.split(" ")
+        if not id.isalnum():
+            raise ValueError(id)
+        return float(created_at), id
+    except (ValueError, binascii.Error) as error:
+        raise InputError("This cursor is not one that the service gave: start again without it.") from error

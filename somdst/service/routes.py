@@ -1,19 +1,18 @@
 """The routes under /v1, in the order of docs/service.md: read a request, call `core.py`, answer with a view.
 
 A write takes the version that was seen (409 if the conversation has moved on) and an Idempotency-Key (done once,
-answered alike), and answers with the memory and the entry that was added to the log. Nothing is decided here. The
-routes of schemas are in `schema_routes.py`.
+answered alike), and answers with the memory and the entry that was added to the log, or with a patch. Nothing is
+decided here. The routes of schemas are in `schema_routes.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response, Security
 from fastapi.responses import StreamingResponse
@@ -21,14 +20,13 @@ from fastapi.security import HTTPBearer
 
 from somdst.corpora.examples import examples as bundled_examples
 from somdst.corpora.jsonlines import dialogue_to_json
-from somdst.errors import InputError
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State, value_from_json
 from somdst.service import openapi
-from somdst.service.core import Make, Service
+from somdst.service.core import Make, Service, Written
 from somdst.service.monitoring import log
-from somdst.service.negotiation import reply, with_patches
-from somdst.service.openapi import WRITES, answers, edit_answers
+from somdst.service.negotiation import reply
+from somdst.service.openapi import WRITES, answers, edit_answers, write_answers
 from somdst.service.requests import (
     MAX_VERSION,
     SUBJECT,
@@ -39,7 +37,10 @@ from somdst.service.requests import (
     NewReplay,
     NewTurn,
     PendingSlots,
+    SlotName,
     Slots,
+    decode_cursor,
+    encode_cursor,
 )
 from somdst.service.views import (
     Answer,
@@ -50,6 +51,7 @@ from somdst.service.views import (
     LogView,
     ModelView,
     PageView,
+    QuestionsView,
     ReplayView,
     SchemaView,
     TrackedView,
@@ -105,26 +107,6 @@ Idempotency = Annotated[Key | None, Depends(_key)]
 ConversationId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=[openapi.ID])]
 Subject = Annotated[str, Path(pattern=SUBJECT, examples=["customer-17"])]
 Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
-
-
-def encode_cursor(place: tuple[float, str] | None) -> str | None:
-    if place is None:
-        return None
-    created_at, id = place
-    return base64.urlsafe_b64encode(f"{created_at!r} {id}".encode()).decode().rstrip("=")
-
-
-def decode_cursor(cursor: str | None) -> tuple[float, str] | None:
-    if cursor is None:
-        return None
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
-        created_at, id = text.split(" ")
-        if not id.isalnum():
-            raise ValueError(id)
-        return float(created_at), id
-    except (ValueError, binascii.Error) as error:
-        raise InputError("This cursor is not one that the service gave: start again without it.") from error
 
 
 router = APIRouter(prefix="/v1", dependencies=[Authorised])
@@ -198,7 +180,7 @@ async def read_log(
 ) -> LogView:
     """Everything that ever happened in the conversation, oldest first, undone or not."""
     version, entries = await core.call(core.store.log_part, tenant, id, after=after, limit=limit)
-    return LogView.of(id, entries, version=version)
+    return LogView(id=id, version=version, entries=tuple(entries))
 
 
 @router.get("/conversations/{id}/turns", tags=["conversations"], responses=answers(openapi.TURNS, 404))
@@ -219,105 +201,127 @@ async def read_slot_history(
     return history
 
 
+@router.get("/conversations/{id}/questions", tags=["conversations"], responses=answers(openapi.QUESTIONS, 404))
+async def what_to_ask(
+    core: Core,
+    tenant: Tenant,
+    id: ConversationId,
+    slot: Annotated[list[SlotName], Query(max_length=100, description="ask for these, if they are empty")] = [],  # noqa: B006
+) -> QuestionsView:
+    """What to ask the user next: writes to confirm, then empty slots: those named, or the required ones of the domains
+    that the conversation is about, or all of these domains if the schema requires none."""
+    snapshot = (await core.call(core.store.read, tenant, id)).snapshot
+    tracker = await core.tracker(tenant, snapshot)
+    return QuestionsView(id=id, version=snapshot.version, questions=tracker.what_to_ask(snapshot, slot))
+
+
 # Writes
 
 
-@router.post(
-    "/conversations/{id}/turns",
-    tags=["writes"],
-    response_model=Answer,
-    responses=with_patches(answers(openapi.WRITTEN, *WRITES), openapi.WRITTEN),
-)
-async def add_turn(
-    request: Request, core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: NewTurn
-) -> Answer | Response:
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The conversation that a request writes to, and the form in which it wants the answer."""
+
+    core: Service
+    tenant: str
+    id: str
+    key: Key | None
+    accept: str
+
+    async def edit(self, body: Edit, make: Make) -> Answer | Response:
+        return self.reply(await self.core.edit(self.tenant, self.id, make, version=body.version, key=self.key))
+
+    def reply(self, written: Written) -> Answer | Response:
+        answer = Answer.of(written)
+        return reply(answer, self.accept) if "patch" in self.accept.lower() else answer
+
+
+async def _target(request: Request, core: Core, tenant: Tenant, id: ConversationId, key: Idempotency) -> Target:
+    return Target(core, tenant, id, key, ",".join(request.headers.getlist("accept")))
+
+
+To = Annotated[Target, Depends(_target)]
+
+
+def writing(name: str, responses: dict[int | str, dict[str, Any]]) -> dict[str, Any]:
+    """What all routes that write to a conversation have in common."""
+    return {
+        "path": f"/conversations/{{id}}/{name}",
+        "tags": ["writes"],
+        "response_model": Answer,
+        "responses": responses,
+    }
+
+
+@router.post(**writing("turns", write_answers(openapi.WRITTEN)))
+async def add_turn(to: To, body: NewTurn) -> Answer | Response:
     """Track one turn: what the system said, if anything, and what the user said to it.
 
-    `Accept: application/json-patch+json` or `application/merge-patch+json` gets only what changed.
+    `Accept: application/json-patch+json` or `application/merge-patch+json` gets only what changed, here and from every
+    other write.
     """
     turn = Turn(system=body.system, user=body.user)
-    written = await core.add_turn(tenant, id, turn, version=body.version, key=key)
-    if core.settings.log_utterances:
+    written = await to.core.add_turn(to.tenant, to.id, turn, version=body.version, key=to.key)
+    if to.core.settings.log_utterances:
         said = Turn(HIDDEN, HIDDEN) if written.snapshot.redacted else turn
-        log("turn", conversation=id, version=written.snapshot.version, system=said.system, user=said.user)
-    accept = ",".join(request.headers.getlist("accept"))
-    return reply(Answer.of(written), accept) if "patch" in accept.lower() else Answer.of(written)
+        log("turn", conversation=to.id, version=written.snapshot.version, system=said.system, user=said.user)
+    return to.reply(written)
 
 
-@router.post("/conversations/{id}/corrections", tags=["writes"], responses=edit_answers("correction"))
-async def correct(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Correction) -> Answer:
+@router.post(**writing("corrections", edit_answers("correction")))
+async def correct(to: To, body: Correction) -> Answer | Response:
     """Write values by hand. They are the next turn's input, and can be exported to train on."""
     values = {slot: None if value is None else value_from_json(value) for slot, value in body.values.items()}
-    _ = core.models.tracker  # without a model it is refused before anything is read
+    _ = to.core.models.tracker  # without a model it is refused before anything is read
 
     async def make(snapshot: Snapshot) -> Result:
-        tracker = await core.tracker(tenant, snapshot)
+        tracker = await to.core.tracker(to.tenant, snapshot)
         return tracker.correct(snapshot, values, pin=body.pin, source=body.source)
 
-    return await _edit(core, tenant, id, key, body, make)
+    return await to.edit(body, make)
 
 
-@router.post("/conversations/{id}/pin", tags=["writes"], responses=edit_answers("pin"))
-async def pin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> Answer:
+@router.post(**writing("pin", edit_answers("pin")))
+async def pin(to: To, body: Slots) -> Answer | Response:
     """From now on only new evidence in a later utterance changes these slots."""
-    _ = core.models.tracker
+    _ = to.core.models.tracker
 
     async def make(snapshot: Snapshot) -> Result:
-        return (await core.tracker(tenant, snapshot)).pin(snapshot, body.slots, source=body.source)
+        return (await to.core.tracker(to.tenant, snapshot)).pin(snapshot, body.slots, source=body.source)
 
-    return await _edit(core, tenant, id, key, body, make)
+    return await to.edit(body, make)
 
 
-@router.post("/conversations/{id}/unpin", tags=["writes"], responses=edit_answers("unpin"))
-async def unpin(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Slots) -> Answer:
+@router.post(**writing("unpin", edit_answers("unpin")))
+async def unpin(to: To, body: Slots) -> Answer | Response:
     """Let every prediction change these slots again."""
-    return await _edit(
-        core, tenant, id, key, body, lambda snapshot: edits.unpin(snapshot, body.slots, source=body.source)
-    )
+    return await to.edit(body, lambda snapshot: edits.unpin(snapshot, body.slots, source=body.source))
 
 
-@router.post("/conversations/{id}/confirm", tags=["writes"], responses=edit_answers("confirm"))
-async def confirm(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> Answer:
+@router.post(**writing("confirm", edit_answers("confirm")))
+async def confirm(to: To, body: PendingSlots) -> Answer | Response:
     """Make writes that were held back as pending."""
-    return await _edit(
-        core,
-        tenant,
-        id,
-        key,
-        body,
-        lambda snapshot: edits.confirm(snapshot, body.slots or snapshot.pending, source=body.source),
-    )
+    return await to.edit(body, lambda now: edits.confirm(now, body.slots or now.pending, source=body.source))
 
 
-@router.post("/conversations/{id}/reject", tags=["writes"], responses=edit_answers("reject"))
-async def reject(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: PendingSlots) -> Answer:
+@router.post(**writing("reject", edit_answers("reject")))
+async def reject(to: To, body: PendingSlots) -> Answer | Response:
     """Drop writes that were held back as pending; the memory stays as it is."""
-    return await _edit(
-        core,
-        tenant,
-        id,
-        key,
-        body,
-        lambda snapshot: edits.reject(snapshot, body.slots or snapshot.pending, source=body.source),
-    )
+    return await to.edit(body, lambda now: edits.reject(now, body.slots or now.pending, source=body.source))
 
 
-@router.post("/conversations/{id}/undo", tags=["writes"], responses=edit_answers("undo"))
-async def undo(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Edit | None = None) -> Answer:
+@router.post(**writing("undo", edit_answers("undo")))
+async def undo(to: To, body: Edit | None = None) -> Answer | Response:
     """Take back the last thing that happened, a turn or an edit. It stays in the log; more undos go further back."""
     body = body or Edit()
-    return Answer.of(await core.undo(tenant, id, source=body.source, version=body.version, key=key))
+    return to.reply(await to.core.undo(to.tenant, to.id, source=body.source, version=body.version, key=to.key))
 
 
-@router.post("/conversations/{id}/redo", tags=["writes"], responses=edit_answers("redo"))
-async def redo(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: Edit | None = None) -> Answer:
+@router.post(**writing("redo", edit_answers("redo")))
+async def redo(to: To, body: Edit | None = None) -> Answer | Response:
     """Do again what the last undo took back."""
     body = body or Edit()
-    return Answer.of(await core.redo(tenant, id, source=body.source, version=body.version, key=key))
-
-
-async def _edit(core: Core, tenant: str, id: str, key: Idempotency, body: Edit, make: Make) -> Answer:
-    return Answer.of(await core.edit(tenant, id, make, version=body.version, key=key))
+    return to.reply(await to.core.redo(to.tenant, to.id, source=body.source, version=body.version, key=to.key))
 
 
 # Everything else

@@ -12,16 +12,14 @@ from fastapi import APIRouter, Path, Query, Response
 
 from somdst.service import openapi
 from somdst.service.openapi import answers, edit_answers
-from somdst.service.requests import SCHEMA_ID, NewSchema, OtherSchema
+from somdst.service.requests import SCHEMA_ID, NewSchema, OtherSchema, decode_cursor, encode_cursor
 from somdst.service.routes import (
     Authorised,
-    ConversationId,
     Core,
-    Idempotency,
     Limit,
     Tenant,
-    decode_cursor,
-    encode_cursor,
+    To,
+    writing,
 )
 from somdst.service.schema_input import read_schema
 from somdst.service.schema_views import CheckedSchemaView, SchemaPageView
@@ -72,10 +70,12 @@ async def delete_schema(core: Core, tenant: Tenant, id: SchemaId) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/conversations/{id}/schema", tags=["writes"], responses=edit_answers("schema"))
-async def change_schema(core: Core, tenant: Tenant, id: ConversationId, key: Idempotency, body: OtherSchema) -> Answer:
+@router.post(**writing("schema", edit_answers("schema")))
+async def change_schema(to: To, body: OtherSchema) -> Answer | Response:
     """Go on under another schema. What still fits is kept; `refused` of the entry says what does not. Undo takes it
     back, with everything that it took out."""
-    schema = await core.schema(tenant, body.given)
-    written = await core.change_schema(tenant, id, schema, source=body.source, version=body.version, key=key)
-    return Answer.of(written)
+    schema = await to.core.schema(to.tenant, body.given)
+    written = await to.core.change_schema(
+        to.tenant, to.id, schema, source=body.source, version=body.version, key=to.key
+    )
+    return to.reply(written)

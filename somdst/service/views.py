@@ -17,6 +17,7 @@ from somdst.tracking import audit
 from somdst.tracking.audit import SlotEvent, TurnInForce
 from somdst.tracking.log import replay
 from somdst.tracking.patches import Patches
+from somdst.tracking.questions import Question
 from somdst.tracking.records import (
     Entry,
     JsonRecord,
@@ -160,10 +161,6 @@ class LogView(JsonRecord):
     """Number of entries in the whole log."""
     entries: tuple[Entry, ...]
 
-    @classmethod
-    def of(cls, id: str, entries: Sequence[Entry], *, version: int) -> LogView:
-        return cls(id=id, version=version, entries=tuple(entries))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnsView(JsonRecord):
@@ -190,6 +187,14 @@ class HistoryView(JsonRecord):
     @classmethod
     def of(cls, id: str, slot: str, log: Sequence[Entry]) -> HistoryView:
         return cls(id=id, slot=slot, value=replay(log).state.get(slot), events=audit.slot_history(log, slot))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionsView(JsonRecord):
+    id: str
+    version: int
+    questions: tuple[Question, ...]
+    """Writes to confirm, oldest first, then slots that are empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

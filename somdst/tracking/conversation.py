@@ -120,7 +120,7 @@ class Conversation(HasSnapshot):
 
     def what_to_ask(self, *slots: str) -> tuple[Question, ...]:
         """What to ask next: writes to confirm, then empty slots: these, or the required ones (`questions.py`)."""
-        return self.tracker.what_to_ask(self.snapshot, slots)
+        return self.now.what_to_ask(self.snapshot, slots)
 
     def history(self, slot: str) -> tuple[SlotEvent, ...]:
         """Why does this slot have its value? Everything that happened to it, oldest first."""

@@ -83,7 +83,8 @@ class Patches:
     def json_patch(self: Outcome) -> list[dict[str, Any]]:
         """The write as a JSON Patch: what to do with the document before it."""
         entry = self.entry
-        operations = [PatchOperation("test", "/version", entry.version - 1), *map(_operation, entry.changes)]
+        changed = [change for change in entry.changes if change.after != change.before]
+        operations = [PatchOperation("test", "/version", entry.version - 1), *map(_operation, changed)]
         if entry.held or entry.released:
             operations.append(PatchOperation("add", "/pending", self.pending))
         operations.append(PatchOperation("replace", "/version", entry.version))
