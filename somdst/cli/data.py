@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from somdst.memory.schema import Schema
     from somdst.model.config import ModelConfig
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Corpora: statistics, conversion, checks.")
+app = options.command_group("Corpora: statistics, conversion, checks.")
 
 SchemaOption = Annotated[
     str | None, typer.Option("--schema", help="A schema file, or `multiwoz`. Not needed if the corpus has its own.")

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="markdown", help="Add, list and remove the API keys of a key file."
-)
+from somdst.cli import options
+
+app = options.command_group("Add, list and remove the API keys of a key file.")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The key file that `somdst serve --keys` reads.")]
 

@@ -14,6 +14,8 @@ from somdst.cli import output
 from somdst.errors import InputError, ModelError
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from somdst.learn.progress import Progress, TrainingRecord
     from somdst.learn.settings import Settings
     from somdst.learn.task import Task
@@ -171,20 +173,7 @@ class ProgressBars:
     """A bar per phase on stderr, and a line per evaluation on dev. Only a terminal shows the bars."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True, highlight=False)
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[more]}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self._bars = output.progress_bars()
         self._tasks: dict[str, TaskID] = {}
         self._turns_per_second = self._dev = ""
 
@@ -199,16 +188,14 @@ class ProgressBars:
         if progress.record:
             self._show_record(progress.phase, progress.record)
         if progress.phase not in self._tasks:
-            self._tasks[progress.phase] = self._bars.add_task(progress.phase, total=progress.total, more="")
+            self._tasks[progress.phase] = self._bars.add_task(progress.phase, total=progress.total, rate="")
         task = self._tasks[progress.phase]
-        more = f"{self._turns_per_second}{self._dev}" if progress.unit == "steps" else self._rate(task, progress.unit)
-        self._bars.update(task, completed=progress.done, total=progress.total, more=more)
+        speed = self._bars.tasks[self._bars.task_ids.index(task)].speed
+        steps = progress.unit == "steps"
+        rate = f"{self._turns_per_second}{self._dev}" if steps else output.rate(speed, progress.unit)
+        self._bars.update(task, completed=progress.done, total=progress.total, rate=rate)
         if progress.done >= progress.total:
             self._bars.remove_task(self._tasks.pop(progress.phase))
-
-    def _rate(self, task: Any, unit: str) -> str:
-        speed = self._bars.tasks[self._bars.task_ids.index(task)].speed
-        return f"{speed:,.0f} {unit}/s" if speed else ""
 
     def _show_record(self, phase: str, record: TrainingRecord) -> None:
         self._turns_per_second = f"{record.turns_per_second:.0f} turns/s, loss {record.loss:.3f}"

@@ -6,16 +6,18 @@ import os
 import signal
 import tempfile
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from somdst.cli import options
 from somdst.cli.output import notice
+from somdst.cli.serve import ListeningOptions
 
 
+@options.grouped
 def mcp(
+    given: ListeningOptions,
     http: Annotated[bool, typer.Option("--http", help="Serve over streamable HTTP, not over stdio.")] = False,
     model: options.ModelOption = "default",
     schema: options.SchemaOption = None,
@@ -29,25 +31,17 @@ def mcp(
             show_default=False,
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on, with --http.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    keys: Annotated[
-        Path | None,
-        typer.Option(help="With --http: file with one `tenant:key` per line; or set SOMDST_API_KEYS."),
-    ] = None,
-    insecure: Annotated[bool, typer.Option(help="Listen beyond loopback without API keys.")] = False,
 ) -> None:
     """Offer the tracker to a language model as MCP tools: track_turn, get_state, correct, undo, explain, what_to_ask.
 
-    A client such as an assistant on the desktop starts it itself and talks to it over stdin and stdout. With --http it
-    listens at /mcp. It can share its database with `somdst serve`, whose page then shows the conversations.
+    A client such as a desktop assistant starts it and talks to it over stdin and stdout. With --http it listens at
+    /mcp; --host, --port, --keys and --insecure are for that. It can share its database with `somdst serve`, whose page
+    then shows the conversations.
 
     Example: `somdst mcp --http --port 8000`
     """
     from somdst.integrations.mcp import build_server, serve_http
-    from somdst.service.api_keys import load_keys
     from somdst.service.configuration import Settings
-    from somdst.service.server import bind
     from somdst.store import Store
     from somdst.tracking.tracker import Tracker
 
@@ -62,10 +56,9 @@ def mcp(
         if not http:
             server.run("stdio")
             return
-        settings = Settings(database=database, model=model, keys=load_keys(keys, os.environ), any_host=insecure)
-        listener = bind(host, port, keys=settings.keys is not None, insecure=insecure)
-        shown, port = listener.getsockname()[:2]
-        notice(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/mcp (Ctrl-C stops it)")
+        settings = Settings(database=database, model=model, keys=given.api_keys(), any_host=given.insecure)
+        listener, url = given.bind(settings.keys)
+        notice(f"{url}/mcp (Ctrl-C stops it)")
         serve_http(server, settings, listener=listener)
 
 

@@ -46,11 +46,19 @@ ThresholdOption = Annotated[
 ]
 EngineOption = Annotated[str, typer.Option("--engine", help="onnx, torch, or auto: onnx if exported, else torch.")]
 PrecisionOption = Annotated[str, typer.Option("--precision", help="Of the onnx engine: int8 or float32.")]
+DatabaseOption = Annotated[
+    str,
+    typer.Option(envvar="SOMDST_DATABASE", help="SQLite file, or a URL such as postgresql://user@host/name."),
+]
 ThreadsOption = Annotated[
     int | None,
     typer.Option("--threads", min=1, help="Threads of the model; by default one per core.", show_default=False),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")]
+
+
+def command_group(help: str) -> typer.Typer:
+    return typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=help)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

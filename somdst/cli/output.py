@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from somdst.evaluate.tables import Table, counted, shown
+from somdst.evaluate.tables import Table, shown
+from somdst.evaluate.tables import counted as counted  # every command takes it from here
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table as RichTable
-
-__all__ = ["Bar", "answers", "counted", "notice", "plain", "print_json", "print_tables", "working"]
 
 Item = TypeVar("Item")
 PIPE_WIDTH = 160
@@ -90,25 +90,34 @@ def _draw(table: Table) -> RichTable:
 # Progress
 
 
+def progress_bars() -> Progress:
+    """Bars on stderr, each with its rate and the time left. Only a terminal shows them."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, highlight=False)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[rate]}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def rate(speed: float | None, unit: str) -> str:
+    return f"{speed:,.0f} {unit}/s" if speed else ""
+
+
 class Bar:
-    """A progress bar on stderr with its rate and the time left. Only a terminal shows it, and only once work starts."""
+    """A progress bar that is shown once work starts."""
 
     def __init__(self, what: str, total: int | None = None, *, unit: str = "turns") -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True, highlight=False)
         self._unit = unit
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self._progress = progress_bars()
         self._task = self._progress.add_task(what, total=total, rate="", start=False)
 
     def __enter__(self) -> Bar:
@@ -132,8 +141,7 @@ class Bar:
         if not self._progress.live.is_started:
             self.start()
         self._progress.update(self._task, advance=count)
-        speed = self._progress.tasks[0].speed
-        self._progress.update(self._task, rate=f"{speed:,.0f} {self._unit}/s" if speed else "")
+        self._progress.update(self._task, rate=rate(self._progress.tasks[0].speed, self._unit))
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, each counted when the next one is asked for."""

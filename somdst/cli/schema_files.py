@@ -16,7 +16,7 @@ from somdst.errors import SchemaError
 if TYPE_CHECKING:
     from somdst.memory.schema import Schema
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Schemas: conversion, checks.")
+app = options.command_group("Schemas: conversion, checks.")
 
 SourceArgument = Annotated[
     str,

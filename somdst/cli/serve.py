@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,26 +15,46 @@ from somdst.cli.output import counted, notice
 from somdst.errors import InputError
 
 if TYPE_CHECKING:
+    from socket import socket
+
+    from somdst.service.api_keys import Keys
     from somdst.service.configuration import Settings
     from somdst.tracking.tracker import Tracker
 
 
-def serve(
-    model: Annotated[str, typer.Option(help="Model folder or name.")] = "default",
-    database: Annotated[
-        str, typer.Option(envvar="SOMDST_DATABASE", help="SQLite file, or a URL such as postgresql://user@host/name.")
-    ] = "somdst.sqlite",
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+@dataclass(frozen=True, slots=True)
+class ListeningOptions:
+    """The options of every command that listens on a port."""
+
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000
     keys: Annotated[
         Path | None,
         typer.Option(help="Key file, see `somdst keys`; it is read again when it changes. Or set SOMDST_API_KEYS."),
-    ] = None,
-    insecure: Annotated[bool, typer.Option(help="Listen beyond loopback without API keys.")] = False,
-    schema: Annotated[Path | None, typer.Option(help="The slots to track: your own schema (YAML or JSON).")] = None,
-    threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Hold back writes less probable than this.")
-    ] = None,
+    ] = None
+    insecure: Annotated[bool, typer.Option(help="Listen beyond loopback without API keys.")] = False
+
+    def api_keys(self) -> Keys | None:
+        from somdst.service.api_keys import load_keys
+
+        return load_keys(self.keys, os.environ)
+
+    def bind(self, keys: Keys | None) -> tuple[socket, str]:
+        """A socket that listens, and its URL."""
+        from somdst.service.server import bind
+
+        listener = bind(self.host, self.port, keys=keys is not None, insecure=self.insecure)
+        host, port = listener.getsockname()[:2]
+        return listener, f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+@options.grouped
+def serve(
+    given: ListeningOptions,
+    model: options.ModelOption = "default",
+    database: options.DatabaseOption = "somdst.sqlite",
+    schema: options.SchemaOption = None,
+    threshold: options.ThresholdOption = None,
     other: Annotated[
         list[str] | None, typer.Option(help="NAME=FOLDER of a model to replay stored conversations under.")
     ] = None,
@@ -51,7 +72,7 @@ def serve(
     max_bytes: Annotated[
         int | None, typer.Option(min=1, help="Stored bytes per tenant before the answer is 429.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the model; by default one per core.")] = None,
+    threads: options.ThreadsOption = None,
     log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
     log_level: Annotated[str, typer.Option(help="info, or warning for no line per request.")] = "info",
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI file and exit.")] = False,
@@ -60,10 +81,8 @@ def serve(
 
     Example: `somdst serve --port 8000`, then open http://127.0.0.1:8000.
     """
-    from somdst.service.api_keys import load_keys
     from somdst.service.app import create_app, describe
     from somdst.service.configuration import Limits, Settings
-    from somdst.service.server import bind
     from somdst.service.server import serve as run
 
     if openapi:
@@ -75,13 +94,13 @@ def serve(
         database=database,
         model=model,
         other_models=dict(_named(entry) for entry in other or ()),
-        keys=load_keys(keys, os.environ),
+        keys=given.api_keys(),
         retention=None if retention_days is None else timedelta(days=retention_days),
         max_batch=max_batch,
         max_turns=max_turns,
         limits=Limits(turns_per_second, max_conversations, max_bytes),
         log_utterances=log_utterances,
-        any_host=insecure,
+        any_host=given.insecure,
     )
 
     def open_tracker(path_or_name: str) -> Tracker:
@@ -89,9 +108,9 @@ def serve(
 
         return Tracker.from_pretrained(path_or_name, schema=schema, threshold=threshold, threads=threads)
 
-    listener = bind(host, port, keys=settings.keys is not None, insecure=insecure)
+    listener, url = given.bind(settings.keys)
     application = create_app(settings, open_tracker)
-    _announce(settings, *listener.getsockname()[:2], insecure=insecure)
+    _announce(settings, url, insecure=given.insecure)
     run(application, settings, sockets=[listener], log_level=log_level.upper())
 
 
@@ -109,9 +128,8 @@ def _named(entry: str) -> tuple[str, str]:
     return name, folder
 
 
-def _announce(settings: Settings, host: str, port: int, *, insecure: bool) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    notice(f"http://{shown}:{port} (Ctrl-C stops it), conversations in {options.without_password(settings.database)}")
+def _announce(settings: Settings, url: str, *, insecure: bool) -> None:
+    notice(f"{url} (Ctrl-C stops it), conversations in {options.without_password(settings.database)}")
     if settings.keys is not None:
         notice(f"{counted(len(settings.keys), 'API key')}; each tenant sees its own conversations only")
     elif insecure:

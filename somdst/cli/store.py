@@ -15,21 +15,13 @@ from somdst.errors import InputError, StoreError
 if TYPE_CHECKING:
     from somdst.store import Damage
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Look after stored conversations: check, copy, export, erase.",
-)
+app = options.command_group("Look after stored conversations: check, copy, export, erase.")
 
-Database = Annotated[
-    str,
-    typer.Option(envvar="SOMDST_DATABASE", help="SQLite file, or a URL such as postgresql://user@host/name."),
-]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's conversations.")]
 
 
 @app.command()
-def verify(database: Database = "somdst.sqlite", as_json: options.JsonOption = False) -> None:
+def verify(database: options.DatabaseOption = "somdst.sqlite", as_json: options.JsonOption = False) -> None:
     """Replay every log and compare it with its snapshot; exit code 1 if one disagrees.
 
     Example: `somdst store verify --database somdst.sqlite`
@@ -60,7 +52,7 @@ def _verified(database: str) -> tuple[int, list[Damage]]:
 @app.command()
 def backup(
     output: Annotated[Path, typer.Argument(metavar="OUT", help="SQLite file to make.")],
-    database: Database = "somdst.sqlite",
+    database: options.DatabaseOption = "somdst.sqlite",
 ) -> None:
     """Copy the database, SQLite or PostgreSQL, into a new SQLite file, while the service goes on writing.
 
@@ -73,7 +65,7 @@ def backup(
 @app.command()
 def restore(
     copy: Annotated[Path, typer.Argument(metavar="COPY", help="SQLite file that `backup` made.")],
-    database: Database = "somdst.sqlite",
+    database: options.DatabaseOption = "somdst.sqlite",
 ) -> None:
     """Copy a backup into a new SQLite file, or a PostgreSQL database without conversations.
 
@@ -112,7 +104,7 @@ def _copied(source: str, target: str) -> None:
 
 
 @app.command()
-def upgrade(database: Database = "somdst.sqlite") -> None:
+def upgrade(database: options.DatabaseOption = "somdst.sqlite") -> None:
     """Bring the tables of an older somdst up to date. A service does this when it starts.
 
     Example: `somdst store backup old.sqlite && somdst store upgrade`
@@ -128,7 +120,7 @@ def upgrade(database: Database = "somdst.sqlite") -> None:
 @app.command()
 def export(
     output: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, JSON lines; may end in .gz or .xz.")],
-    database: Database = "somdst.sqlite",
+    database: options.DatabaseOption = "somdst.sqlite",
     tenant: Tenant = None,
     every: Annotated[bool, typer.Option(help="All conversations, not only those that a person corrected.")] = False,
     schema: Annotated[
@@ -155,7 +147,7 @@ def export(
 
 @app.command()
 def erase(
-    database: Database = "somdst.sqlite",
+    database: options.DatabaseOption = "somdst.sqlite",
     tenant: Annotated[str, typer.Option(help="The tenant; `local` if the service has no keys.")] = "local",
     conversation: Annotated[str | None, typer.Option(help="Erase this conversation.")] = None,
     subject: Annotated[str | None, typer.Option(help="Erase all conversations of this subject.")] = None,
@@ -179,7 +171,7 @@ def erase(
 
 @app.command()
 def expire(
-    database: Database = "somdst.sqlite",
+    database: options.DatabaseOption = "somdst.sqlite",
     older_than_days: Annotated[
         float | None, typer.Option(min=0, help="Also erase what has not been used for this many days.")
     ] = None,
@@ -195,7 +187,7 @@ def expire(
 
 
 @app.command()
-def actions(database: Database = "somdst.sqlite", as_json: options.JsonOption = False) -> None:
+def actions(database: options.DatabaseOption = "somdst.sqlite", as_json: options.JsonOption = False) -> None:
     """Show what was erased and which API keys came and went, oldest first.
 
     Example: `somdst store actions --json`

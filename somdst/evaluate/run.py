@@ -20,7 +20,7 @@ from typing import Literal, get_args
 
 from somdst.errors import CorpusError, InputError, did_you_mean
 from somdst.memory.dialogue import Dialogue, Turn
-from somdst.memory.operations import Operation, OperationSet
+from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
 from somdst.model.prediction import Prediction, Predictor, SlotPrediction, TurnInput
@@ -156,37 +156,17 @@ def _acted_on(result: Result, rules: Rules) -> Prediction:
     return replace(result.prediction, slots=slots)
 
 
-@dataclass(frozen=True, slots=True)
 class _Oracle:
     """A predictor that wraps another and knows the truth of one batch: the gold state after each turn."""
 
-    predictor: Predictor
-    oracles: Oracles
-    truth: Sequence[State]
+    def __init__(self, predictor: Predictor, oracles: Oracles, truth: Sequence[State]) -> None:
+        self.predictor, self.oracles, self.truth = predictor, oracles, truth
+        self.schema, self.fixed_schema = predictor.schema, not reads_schemas(predictor)
+        self.operation_set, self.history, self.model_id = predictor.operation_set, predictor.history, predictor.model_id
 
     @classmethod
     def around(cls, predictor: Predictor, oracles: Oracles, truth: Sequence[State]) -> Predictor:
         return cls(predictor, oracles, truth) if oracles & {"operations", "values"} else predictor
-
-    @property
-    def schema(self) -> Schema:
-        return self.predictor.schema
-
-    @property
-    def fixed_schema(self) -> bool:
-        return not reads_schemas(self.predictor)
-
-    @property
-    def operation_set(self) -> OperationSet:
-        return self.predictor.operation_set
-
-    @property
-    def history(self) -> int:
-        return self.predictor.history
-
-    @property
-    def model_id(self) -> str:
-        return self.predictor.model_id
 
     def predict(
         self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None

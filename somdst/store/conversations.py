@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, update
 
 from somdst.errors import Conflict, KeyReused, NotFound, StoreError
 from somdst.memory.schema import Schema
 from somdst.store.actions import Action, record_action
-from somdst.store.database import Database
+from somdst.store.database import Database, Place, newest_page
 from somdst.store.layout import conversations, entries, idempotency_keys
 from somdst.store.schemas import Schemas, insert_schema, insert_uses
 from somdst.store.writes import (
@@ -65,7 +65,7 @@ class Page:
     """Some of a tenant's conversations, newest first, and where the next ones start."""
 
     records: tuple[Record, ...]
-    next: tuple[float, str] | None
+    next: Place | None
 
 
 class Store:
@@ -114,21 +114,14 @@ class Store:
             found = {(row.tenant, row.id): _record_of(row) for row in connection.execute(query)}
         return [found.get(pair) or not_found(pair[1]) for pair in wanted]
 
-    def page(
-        self, tenant: str, *, limit: int = 50, after: tuple[float, str] | None = None, subject: str | None = None
-    ) -> Page:
+    def page(self, tenant: str, *, limit: int = 50, after: Place | None = None, subject: str | None = None) -> Page:
         """A tenant's conversations, newest first; `after` is the `next` of the page before."""
         query = select(conversations).where(conversations.c.tenant == tenant, self.alive())
         if subject is not None:
             query = query.where(conversations.c.subject == subject)
-        order = (conversations.c.created_at, conversations.c.id)
-        if after is not None:
-            query = query.where(tuple_(*order) < tuple_(*after))
-        query = query.order_by(*(column.desc() for column in order)).limit(limit + 1)
         with self.database.read() as connection:
-            records = [_record_of(row) for row in connection.execute(query)]
-        last = records[limit - 1] if len(records) > limit else None
-        return Page(tuple(records[:limit]), (last.created_at, last.id) if last else None)
+            rows, more = newest_page(connection, query, conversations, limit=limit, after=after)
+        return Page(tuple(map(_record_of, rows)), more)
 
     def log(self, tenant: str, conversation: str, *, upto: int | None = None) -> list[Entry]:
         """The entries of a conversation, from the first to version `upto`, or all."""

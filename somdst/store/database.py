@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, Row, Select, Table, create_engine, event, tuple_
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
@@ -123,6 +123,22 @@ class Database:
         connection = self.engine.connect()
         # By default each statement of a PostgreSQL transaction sees its own moment. In SQLite all see the same.
         return connection if self.sqlite else connection.execution_options(isolation_level="REPEATABLE READ")
+
+
+Place = tuple[float, str]
+"""Where a page starts: when the last row of the page before was made, and its id."""
+
+
+def newest_page(
+    connection: Connection, query: Select[Any], table: Table, *, limit: int, after: Place | None
+) -> tuple[list[Row[Any]], Place | None]:
+    """At most `limit` rows of a query on this table, newest first, and where the next page starts."""
+    order = (table.c.created_at, table.c.id)
+    if after is not None:
+        query = query.where(tuple_(*order) < tuple_(*after))
+    rows = list(connection.execute(query.order_by(*(column.desc() for column in order)).limit(limit + 1)))
+    last = rows[limit - 1] if len(rows) > limit else None
+    return rows[:limit], (last.created_at, last.id) if last else None
 
 
 def _parse(url: str) -> URL:

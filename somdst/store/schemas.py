@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from somdst.errors import Conflict, InputError, NotFound, StoreError
 from somdst.memory.schema import Schema
-from somdst.store.database import Database
+from somdst.store.database import Database, Place, newest_page
 from somdst.store.layout import schema_uses, schemas
 
 MOST = 10_000
@@ -63,18 +63,13 @@ class Schemas:
         return StoredSchema(_parse(row.schema), row.created_at)
 
     def page(
-        self, tenant: str, *, limit: int = 50, after: tuple[float, str] | None = None
-    ) -> tuple[list[StoredSchema], tuple[float, str] | None]:
+        self, tenant: str, *, limit: int = 50, after: Place | None = None
+    ) -> tuple[list[StoredSchema], Place | None]:
         """A tenant's schemas, newest first, and where the next page starts."""
-        order = (schemas.c.created_at, schemas.c.id)
         query = select(schemas).where(schemas.c.tenant == tenant)
-        if after is not None:
-            query = query.where(tuple_(*order) < tuple_(*after))
-        query = query.order_by(*(column.desc() for column in order)).limit(limit + 1)
         with self.database.read() as connection:
-            found = [StoredSchema(_parse(row.schema), row.created_at) for row in connection.execute(query)]
-        last = found[limit - 1] if len(found) > limit else None
-        return found[:limit], (last.created_at, last.id) if last else None
+            rows, more = newest_page(connection, query, schemas, limit=limit, after=after)
+        return [StoredSchema(_parse(row.schema), row.created_at) for row in rows], more
 
     def delete(self, tenant: str, id: str) -> None:
         """Delete a schema that no conversation uses."""
