@@ -16,15 +16,17 @@ def ablate(
     corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs, one for each set and seed.")],
     given: learning.TrainingOptions,
-    sets: Annotated[str, typer.Option("--sets", help="Operation sets to compare.")] = ",".join(OPERATION_SETS),
+    sets: Annotated[str, typer.Option("--sets", help="Operation sets to compare, comma-separated.")] = ",".join(
+        OPERATION_SETS
+    ),
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Models per set, each with another seed.")] = 1,
     schema: learning.SchemaOption = None,
     skip_unknown: learning.SkipOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Compare the operation sets of the paper's ablation: the same settings and number of steps for each set.
+    """Compare the operation sets of the paper's ablation, each trained with the same settings and number of steps.
 
-    Stop it with Ctrl-C at any time: the same command goes on. --minutes is the time for each model.
+    Stop it with Ctrl-C at any time: the same command resumes it. --minutes is the time for each model.
 
     Example: `somdst ablate multiwoz-2.1 runs/ablation --minutes 60`
     """

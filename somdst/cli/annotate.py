@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def annotate(
-    source: Annotated[str, typer.Argument(metavar="IN", help="Dialogues as JSON lines; for ray also Parquet.")],
-    target: Annotated[str, typer.Argument(metavar="OUT", help="Where they go, with states and changes.")],
+    source: Annotated[str, typer.Argument(metavar="IN", help="Dialogues as JSON lines; with ray also Parquet.")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="File to write: the dialogues with states and changes.")],
     model: shared.ModelOption = "default",
     schema: shared.SchemaOption = None,
     threshold: Annotated[
@@ -27,7 +27,7 @@ def annotate(
         ),
     ] = 0.0,
     precision: shared.PrecisionOption = "int8",
-    keep_going: Annotated[bool, typer.Option("--keep-going", help="Name bad lines and skip them.")] = False,
+    keep_going: Annotated[bool, typer.Option("--keep-going", help="Report bad lines and skip them.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
     workers: Annotated[
         int | None,
@@ -43,14 +43,16 @@ def annotate(
     engine: Annotated[Literal["local", "ray"], typer.Option("--engine", help="This machine, or Ray Data.")] = "local",
     address: Annotated[
         str | None,
-        typer.Option("--address", help="Of a Ray cluster, or `auto`; by default this machine.", show_default=False),
+        typer.Option(
+            "--address", help="Address of a Ray cluster, or `auto`; by default this machine.", show_default=False
+        ),
     ] = None,
     as_json: shared.JsonOption = False,
 ) -> None:
     """Track every dialogue of a file and write its states and changes, in the same order.
 
-    A run that was stopped goes on where it was when the same command is given again. A bad line is reported before any
-    work is done, and nothing is written.
+    The same command resumes a run that was stopped. Bad lines are reported before any work is done, and nothing is
+    written.
 
     Example: `somdst annotate dialogues.jsonl annotated.jsonl --keep-going`
     """

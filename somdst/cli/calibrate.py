@@ -21,7 +21,8 @@ def calibrate(
     corpora: Annotated[
         list[str],
         typer.Argument(
-            metavar="CORPUS...", help="Labelled dialogues that the model was not trained on; several count together."
+            metavar="CORPUS...",
+            help="Labelled dialogues that the model was not trained on; several are measured together.",
         ),
     ],
     given: TrialOptions,

@@ -55,7 +55,7 @@ def stats(
 ) -> None:
     """Count a corpus as the paper does: operations, domains, vocabulary, domain transitions.
 
-    On MultiWOZ the paper's figure is beside ours, and differences are marked.
+    On MultiWOZ the paper's figures are shown beside ours, with differences marked.
 
     Example: `somdst data stats multiwoz-2.1/test.jsonl.xz`
     """
@@ -209,7 +209,7 @@ def convert(
     split: options.SplitOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Write any corpus as JSON lines, one dialogue per line: all of it or, if something goes wrong, nothing.
+    """Write any corpus as JSON lines, one dialogue per line. If anything fails, nothing is written.
 
     Example: `somdst data convert MULTIWOZ2.1.zip dev.jsonl --split dev`
     """
@@ -248,10 +248,10 @@ def check(
     ] = None,
     layout: Annotated[Literal["compact", "paper"], typer.Option(help="How the model reads the state.")] = "compact",
     max_length: Annotated[int, typer.Option(min=16, help="Longest input of the model, in word pieces.")] = 352,
-    limit: Annotated[int, typer.Option(min=0, help="Most findings to print of each kind; 0 prints all.")] = 10,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum findings to print per kind; 0 prints all.")] = 10,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Say, with file and line, what is wrong or suspicious in a corpus. Exit code 1 if training would be harmed.
+    """List what is wrong or suspicious in a corpus, with file and line. Exit code 1 if training would be harmed.
 
     Example: `somdst data check own.jsonl --schema schema.yaml`
     """

@@ -24,7 +24,7 @@ def export(
     check: Annotated[
         str | None,
         typer.Option(
-            "--check", metavar="CORPUS", help="Labelled dialogues to compare with torch on.", show_default=False
+            "--check", metavar="CORPUS", help="Labelled dialogues on which to compare with torch.", show_default=False
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Dialogues to compare on.")] = 200,

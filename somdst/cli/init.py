@@ -18,12 +18,12 @@ FILES = ("README.md", "schema.yaml", "train.jsonl", "dev.jsonl")
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")],
     as_json: options.JsonOption = False,
 ) -> None:
     """Make a starter project for your own conversations: a schema, example dialogues, and a README with what to do.
 
-    Files that are there already are never replaced.
+    Existing files are never replaced.
 
     Example: `somdst init pizza`
     """

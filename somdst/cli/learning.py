@@ -25,12 +25,13 @@ SchemaOption = Annotated[
     typer.Option("--schema", help="Schema of the slots to learn; by default the corpus's own.", show_default=False),
 ]
 FromOption = Annotated[
-    str | None, typer.Option("--from", help="Go on from a trained model: a folder, or default.", show_default=False)
+    str | None,
+    typer.Option("--from", help="Continue from a trained model: a folder, or `default`.", show_default=False),
 ]
 MixOption = Annotated[
     str | None,
     typer.Option(
-        "--mix", help="Learn from other corpora too, with their shares: sgd=0.3,domains=0.4.", show_default=False
+        "--mix", help="Other corpora to learn from, with their shares: sgd=0.3,domains=0.4.", show_default=False
     ),
 ]
 SkipOption = Annotated[
@@ -84,7 +85,7 @@ class TrainingOptions:
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Any other setting, such as --set dropout=0.1; repeatable.",
+            help="Any other setting, such as --set dropout=0.1. Repeatable.",
             show_default=False,
         ),
     ] = None
@@ -97,7 +98,7 @@ class TrainingOptions:
         typer.Option(
             "--minutes",
             min=0.01,
-            help="Minutes of training instead of --epochs; speed is measured.",
+            help="Train for this many minutes, instead of --epochs.",
             show_default=False,
         ),
     ] = None
@@ -110,10 +111,14 @@ class TrainingOptions:
             "--encoder", help="Encoder to start from: minilm, tiny, a folder or a hub name.", show_default=False
         ),
     ] = None
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Learn only from the first dialogues; 0 takes all.")] = 0
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="Learn from only the first dialogues, this many; 0 for all.")
+    ] = 0
     dev_limit: Annotated[
         int | None,
-        typer.Option("--dev-limit", min=0, help="Evaluate only on the first dialogues of dev.", show_default=False),
+        typer.Option(
+            "--dev-limit", min=0, help="Evaluate on only the first dialogues of dev, this many.", show_default=False
+        ),
     ] = None
     show_settings: Annotated[
         bool,

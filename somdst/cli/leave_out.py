@@ -15,7 +15,9 @@ def leave_out(
     corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs, one for each domain.")],
     given: learning.TrainingOptions,
-    domains: Annotated[str, typer.Option("--domains", help="Domains to leave out, with commas; by default each.")] = "",
+    domains: Annotated[
+        str, typer.Option("--domains", help="Domains to leave out, comma-separated; by default each.")
+    ] = "",
     measure: Annotated[
         str | None, typer.Option("--measure", help="Dialogues to measure on; by default dev.", show_default=False)
     ] = None,
@@ -23,9 +25,9 @@ def leave_out(
     mix: learning.MixOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Measure what a model does with a domain that it has never seen: leave each domain out of training in turn.
+    """Measure accuracy on unseen domains: leave each domain out of training in turn, then measure on it.
 
-    Stop it with Ctrl-C at any time: the same command goes on. --minutes is the time for each model.
+    Stop it with Ctrl-C at any time: the same command resumes it. --minutes is the time for each model.
 
     Example: `somdst leave-out multiwoz-2.1 runs/left-out --minutes 20 --mix sgd-train.zip=0.3,domains=0.3`
     """

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from somdst.evaluate.saved import Saved
     from somdst.evaluate.trial import Trial
 
-TimedOption = Annotated[
-    int, typer.Option("--timed-turns", min=1, help="Turns that are timed one at a time, in each regime.")
-]
-SavedArgument = Annotated[Path, typer.Argument(help="Predictions that `somdst evaluate --save` wrote.")]
+TimedOption = Annotated[int, typer.Option("--timed-turns", min=1, help="Turns to time, one at a time, in each regime.")]
+SavedArgument = Annotated[Path, typer.Argument(help="Predictions written by `somdst evaluate --save`.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def evaluate(
     given: TrialOptions,
     schema: options.SchemaOption = None,
     oracle: Annotated[
-        str, typer.Option("--oracle", help="Put the truth in place of: state, operations, values; with commas.")
+        str, typer.Option("--oracle", help="Use gold labels for: state, operations, values (comma-separated).")
     ] = "",
     perturb: Annotated[
         str | None,
@@ -73,14 +71,14 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the perturbations.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the perturbations.")] = 0,
     threshold: Annotated[
         float,
         typer.Option(
             "--threshold",
             min=0,
             max=1,
-            help="Hold back writes less probable than this, as `somdst track` does; nobody answers.",
+            help="Hold back writes less probable than this, as `somdst track` does; nobody confirms them.",
         ),
     ] = 0.0,
     seen: Annotated[
@@ -88,7 +86,7 @@ def evaluate(
         typer.Option(
             "--seen",
             metavar="CORPUS",
-            help="What the model was trained on: its services are told apart from new ones.",
+            help="The training corpus: its services are counted separately from new ones.",
             show_default=False,
         ),
     ] = None,
@@ -98,7 +96,7 @@ def evaluate(
 ) -> None:
     """Measure a model: joint goal accuracy and everything else that the paper counts.
 
-    Dialogues run side by side, each on its own predicted states, with its own schema if the corpus has one for each.
+    Each dialogue runs on its own predicted states, with its own schema if the corpus has one per dialogue.
 
     Example: `somdst evaluate default multiwoz-2.1/dev.jsonl.xz --limit 100`,
     `somdst evaluate default sgd-dev.zip --seen sgd-train.zip`
@@ -247,12 +245,12 @@ def _analyse(trial: Trial, *, batch_size: int, timed_turns: int) -> Analysis:
 def report(
     model: options.ModelArgument,
     corpus: options.CorpusArgument,
-    out: Annotated[Path, typer.Option("--out", help="The folder to write to; made if it does not exist.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to; created if it does not exist.")],
     given: TrialOptions,
     schema: options.SchemaOption = None,
     run: Annotated[
         Path | None,
-        typer.Option("--run", help="The training run's folder, for the learning curve.", show_default=False),
+        typer.Option("--run", help="Folder of the training run, for the learning curve.", show_default=False),
     ] = None,
     perturb: Annotated[bool, typer.Option(help="Also measure text as people type it: seven more runs.")] = True,
     timed_turns: TimedOption = 100,
@@ -290,9 +288,11 @@ def report(
 def compare(
     a: SavedArgument,
     b: SavedArgument,
-    show: Annotated[int, typer.Option("--show", min=0, help="Turns to show that got better, and worse.")] = 5,
-    samples: Annotated[int, typer.Option("--samples", min=100, help="Of the bootstrap.")] = 10_000,
-    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    show: Annotated[
+        int, typer.Option("--show", min=0, help="How many turns to show that got better, and that got worse.")
+    ] = 5,
+    samples: Annotated[int, typer.Option("--samples", min=100, help="Samples of the bootstrap.")] = 10_000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare two saved predictions of the same corpus: is B better than A, where, and is that more than chance?

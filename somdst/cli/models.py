@@ -16,14 +16,16 @@ def models(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FOLDER]...", help="Where to look besides the package; by default here.", show_default=False
+            metavar="[FOLDER]...",
+            help="Folders to search besides the package; by default the current one.",
+            show_default=False,
         ),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """List models: the one that is built in, and those in the folders, at most two levels down.
+    """List models: the built-in one, and those in the folders, at most two levels deep.
 
-    The accuracy is the one on the dev part of the model's own corpus, in percent, from its metrics.json.
+    Accuracy is in percent, on the dev part of the model's own corpus, from its metrics.json.
 
     Example: `somdst models runs`
     """

@@ -13,22 +13,20 @@ from typing import Annotated, Any, Literal
 import typer
 
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model's folder, or `default` for the one that is built in.")
+    str, typer.Argument(metavar="MODEL", help="A model folder, or `default` for the built-in model.")
 ]
-ModelOption = Annotated[
-    str, typer.Option("--model", "-m", help="A model's folder, or `default` for the one that is built in.")
-]
+ModelOption = Annotated[str, typer.Option("--model", "-m", help="A model folder, or `default` for the built-in model.")]
 CorpusArgument = Annotated[
     str,
     typer.Argument(
-        metavar="CORPUS", help="Labelled dialogues: a file, folder or zip; or `synthetic`, which is built in."
+        metavar="CORPUS", help="Labelled dialogues: a file, folder or zip, or the built-in `synthetic` or `domains`."
     ),
 ]
 SplitOption = Annotated[
-    Literal["train", "dev", "test"] | None, typer.Option("--split", help="Only this part.", show_default=False)
+    Literal["train", "dev", "test"] | None, typer.Option("--split", help="Use only this part.", show_default=False)
 ]
 LimitOption = Annotated[
-    int | None, typer.Option("--limit", min=1, help="Only this many dialogues, the first ones.", show_default=False)
+    int | None, typer.Option("--limit", min=1, help="Use only the first dialogues, this many.", show_default=False)
 ]
 SchemaOption = Annotated[
     Path | None,
@@ -45,7 +43,7 @@ ThresholdOption = Annotated[
     ),
 ]
 EngineOption = Annotated[str, typer.Option("--engine", help="onnx, torch, or auto: onnx if exported, else torch.")]
-PrecisionOption = Annotated[str, typer.Option("--precision", help="Of the onnx engine: int8 or float32.")]
+PrecisionOption = Annotated[str, typer.Option("--precision", help="Precision of the onnx engine: int8 or float32.")]
 DatabaseOption = Annotated[
     str,
     typer.Option(envvar="SOMDST_DATABASE", help="SQLite file, or a URL such as postgresql://user@host/name."),

@@ -73,7 +73,7 @@ def check(
     skip: SkipOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Look for what makes a schema hard to track; exit code 1 if there is something.
+    """List what makes a schema hard to track; exit code 1 if anything does.
 
     Slots without a description, slots that a tracker could confuse, and closed lists with nearly equal values.
 

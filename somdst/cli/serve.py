@@ -61,20 +61,22 @@ def serve(
     retention_days: Annotated[
         float | None, typer.Option(min=0, help="Erase conversations this many days after their last change.")
     ] = None,
-    max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one batch; 1: no batching.")] = 32,
-    max_turns: Annotated[int, typer.Option(min=1, help="Turns and edits under way before the answer is 503.")] = 128,
+    max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one batch; 1 turns batching off.")] = 32,
+    max_turns: Annotated[
+        int, typer.Option(min=1, help="Turns and edits in progress; above it the answer is 503.")
+    ] = 128,
     turns_per_second: Annotated[
-        float | None, typer.Option(min=0.01, help="Turns and edits per second and tenant before the answer is 429.")
+        float | None, typer.Option(min=0.01, help="Turns and edits per second and tenant; above it the answer is 429.")
     ] = None,
     max_conversations: Annotated[
-        int | None, typer.Option(min=1, help="Stored conversations per tenant before the answer is 429.")
+        int | None, typer.Option(min=1, help="Stored conversations per tenant; above it the answer is 429.")
     ] = None,
     max_bytes: Annotated[
-        int | None, typer.Option(min=1, help="Stored bytes per tenant before the answer is 429.")
+        int | None, typer.Option(min=1, help="Stored bytes per tenant; above it the answer is 429.")
     ] = None,
     threads: options.ThreadsOption = None,
     log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
-    log_level: Annotated[str, typer.Option(help="info, or warning for no line per request.")] = "info",
+    log_level: Annotated[str, typer.Option(help="info, or warning to log no line per request.")] = "info",
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI file and exit.")] = False,
 ) -> None:
     """Serve conversations over HTTP, with a page to watch the memory.

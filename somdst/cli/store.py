@@ -15,7 +15,7 @@ from somdst.errors import InputError, StoreError
 if TYPE_CHECKING:
     from somdst.store import Damage
 
-app = options.command_group("Look after stored conversations: check, copy, export, erase.")
+app = options.command_group("Maintain stored conversations: check, copy, export, erase.")
 
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's conversations.")]
 
@@ -159,7 +159,7 @@ def erase(
     from somdst.store import Store
 
     if (conversation is None) == (subject is None):
-        raise InputError("Say either --conversation ID or --subject NAME.")
+        raise InputError("Give either --conversation ID or --subject NAME.")
     store = Store(_existing(database))
     count = 1
     if subject is not None:
@@ -173,10 +173,10 @@ def erase(
 def expire(
     database: options.DatabaseOption = "somdst.sqlite",
     older_than_days: Annotated[
-        float | None, typer.Option(min=0, help="Also erase what has not been used for this many days.")
+        float | None, typer.Option(min=0, help="Also erase conversations that were not used for this many days.")
     ] = None,
 ) -> None:
-    """Erase conversations whose time has come. A running service does this every minute.
+    """Erase expired conversations. A running service does this every minute.
 
     Example: `somdst store expire --older-than-days 90`
     """
@@ -188,7 +188,7 @@ def expire(
 
 @app.command()
 def actions(database: options.DatabaseOption = "somdst.sqlite", as_json: options.JsonOption = False) -> None:
-    """Show what was erased and which API keys came and went, oldest first.
+    """List erasures and added or removed API keys, oldest first.
 
     Example: `somdst store actions --json`
     """

@@ -35,19 +35,17 @@ def compare_systems(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs, one for each system.")],
     given: learning.TrainingOptions,
     names: Annotated[
-        str | None, typer.Option("--systems", help="Only these systems, with commas.", show_default=False)
+        str | None, typer.Option("--systems", help="Only these systems, comma-separated.", show_default=False)
     ] = None,
     test: Annotated[bool, typer.Option("--test", help="Also measure the corpus's test part, at the end.")] = False,
-    timed: Annotated[
-        int, typer.Option("--timed-dialogues", min=1, help="Dialogues of dev that are timed turn by turn.")
-    ] = 12,
+    timed: Annotated[int, typer.Option("--timed-dialogues", min=1, help="Dialogues of dev to time turn by turn.")] = 12,
     schema: learning.SchemaOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Train every system under one budget on one encoder, and compare accuracy, values per turn, time and its growth.
 
     Writes systems.md, systems.html, systems.svg and systems.json into OUT. Stop it with Ctrl-C at any time: the same
-    command goes on. --minutes is the time for each system.
+    command resumes it. --minutes is the time for each system.
 
     Example: `somdst compare-systems multiwoz-2.1 runs/systems --minutes 20`
     """

@@ -61,7 +61,7 @@ def demo(
     ] = "train-and-museum",
     model: options.ModelOption = "default",
     threshold: options.ThresholdOption = None,
-    list_all: Annotated[bool, typer.Option("--list", help="Name the bundled dialogues and exit.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the bundled dialogues and exit.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Track a bundled dialogue and show what every turn does to the memory.

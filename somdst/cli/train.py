@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 @options.grouped
 def train(
     corpus: options.CorpusArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The run's folder. A run that was stopped goes on there.")],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Folder of the run. If it holds a stopped run, that is resumed.")
+    ],
     given: learning.TrainingOptions,
     schema: learning.SchemaOption = None,
     start_from: learning.FromOption = None,
@@ -31,10 +33,9 @@ def train(
     mix: learning.MixOption = None,
     skip_unknown: learning.SkipOption = False,
 ) -> None:
-    """Train a tracker. Stop it with Ctrl-C at any time: the same command goes on from its last checkpoint.
+    """Train a tracker. Stop it with Ctrl-C at any time: the same command resumes it.
 
-    There are many more settings; `somdst train --settings` prints them. --set wins over --config, and that wins over
-    the preset.
+    `somdst train --settings` prints all other settings. --set overrides --config, which overrides the preset.
 
     Example: `somdst train multiwoz-2.1 runs/first --epochs 4 --set dropout=0.1`
     """
