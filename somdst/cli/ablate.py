@@ -16,9 +16,7 @@ def ablate(
     corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs, one for each set and seed.")],
     given: learning.TrainingOptions,
-    sets: Annotated[str, typer.Option("--sets", help="Operation sets to compare, comma-separated.")] = ",".join(
-        OPERATION_SETS
-    ),
+    sets: Annotated[str, typer.Option("--sets", help="Comma-separated operation sets.")] = ",".join(OPERATION_SETS),
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Models per set, each with another seed.")] = 1,
     schema: learning.SchemaOption = None,
     skip_unknown: learning.SkipOption = False,

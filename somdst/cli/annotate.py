@@ -43,9 +43,7 @@ def annotate(
     engine: Annotated[Literal["local", "ray"], typer.Option("--engine", help="This machine, or Ray Data.")] = "local",
     address: Annotated[
         str | None,
-        typer.Option(
-            "--address", help="Address of a Ray cluster, or `auto`; by default this machine.", show_default=False
-        ),
+        typer.Option("--address", help="A Ray cluster, or `auto`; by default this machine.", show_default=False),
     ] = None,
     as_json: shared.JsonOption = False,
 ) -> None:

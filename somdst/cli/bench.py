@@ -14,9 +14,7 @@ def bench(
     model: options.ModelOption = "default",
     corpus: Annotated[
         str | None,
-        typer.Option(
-            "--corpus", help="Take the turns from this corpus, not from the bundled examples.", show_default=False
-        ),
+        typer.Option("--corpus", help="Take turns from here, not from the bundled examples.", show_default=False),
     ] = None,
     turns: Annotated[int, typer.Option("--turns", min=4, help="Maximum turns per round.")] = 60,
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often to repeat the measurement.")] = 5,

@@ -22,7 +22,7 @@ def calibrate(
         list[str],
         typer.Argument(
             metavar="CORPUS...",
-            help="Labelled dialogues that the model was not trained on; several are measured together.",
+            help="Labelled dialogues that the model was not trained on; several are pooled.",
         ),
     ],
     given: TrialOptions,

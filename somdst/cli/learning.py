@@ -26,7 +26,7 @@ SchemaOption = Annotated[
 ]
 FromOption = Annotated[
     str | None,
-    typer.Option("--from", help="Continue from a trained model: a folder, or `default`.", show_default=False),
+    typer.Option("--from", help="Continue from a trained model: a folder or `default`.", show_default=False),
 ]
 MixOption = Annotated[
     str | None,
@@ -111,14 +111,10 @@ class TrainingOptions:
             "--encoder", help="Encoder to start from: minilm, tiny, a folder or a hub name.", show_default=False
         ),
     ] = None
-    limit: Annotated[
-        int, typer.Option("--limit", min=0, help="Learn from only the first dialogues, this many; 0 for all.")
-    ] = 0
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Learn from the first dialogues only; 0 for all.")] = 0
     dev_limit: Annotated[
         int | None,
-        typer.Option(
-            "--dev-limit", min=0, help="Evaluate on only the first dialogues of dev, this many.", show_default=False
-        ),
+        typer.Option("--dev-limit", min=0, help="Evaluate on the first dialogues of dev only.", show_default=False),
     ] = None
     show_settings: Annotated[
         bool,

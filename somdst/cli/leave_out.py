@@ -15,9 +15,7 @@ def leave_out(
     corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs, one for each domain.")],
     given: learning.TrainingOptions,
-    domains: Annotated[
-        str, typer.Option("--domains", help="Domains to leave out, comma-separated; by default each.")
-    ] = "",
+    domains: Annotated[str, typer.Option("--domains", help="Comma-separated domains; by default each.")] = "",
     measure: Annotated[
         str | None, typer.Option("--measure", help="Dialogues to measure on; by default dev.", show_default=False)
     ] = None,

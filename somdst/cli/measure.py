@@ -288,9 +288,7 @@ def report(
 def compare(
     a: SavedArgument,
     b: SavedArgument,
-    show: Annotated[
-        int, typer.Option("--show", min=0, help="How many turns to show that got better, and that got worse.")
-    ] = 5,
+    show: Annotated[int, typer.Option("--show", min=0, help="How many better and worse turns to show.")] = 5,
     samples: Annotated[int, typer.Option("--samples", min=100, help="Samples of the bootstrap.")] = 10_000,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
     as_json: options.JsonOption = False,

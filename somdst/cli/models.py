@@ -17,7 +17,7 @@ def models(
         list[Path] | None,
         typer.Argument(
             metavar="[FOLDER]...",
-            help="Folders to search besides the package; by default the current one.",
+            help="Folders to search; by default the current one.",
             show_default=False,
         ),
     ] = None,

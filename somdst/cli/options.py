@@ -26,7 +26,7 @@ SplitOption = Annotated[
     Literal["train", "dev", "test"] | None, typer.Option("--split", help="Use only this part.", show_default=False)
 ]
 LimitOption = Annotated[
-    int | None, typer.Option("--limit", min=1, help="Use only the first dialogues, this many.", show_default=False)
+    int | None, typer.Option("--limit", min=1, help="Use only the first dialogues.", show_default=False)
 ]
 SchemaOption = Annotated[
     Path | None,

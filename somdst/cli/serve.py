@@ -62,18 +62,14 @@ def serve(
         float | None, typer.Option(min=0, help="Erase conversations this many days after their last change.")
     ] = None,
     max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one batch; 1 turns batching off.")] = 32,
-    max_turns: Annotated[
-        int, typer.Option(min=1, help="Turns and edits in progress; above it the answer is 503.")
-    ] = 128,
+    max_turns: Annotated[int, typer.Option(min=1, help="Turns and edits in progress; 503 above it.")] = 128,
     turns_per_second: Annotated[
-        float | None, typer.Option(min=0.01, help="Turns and edits per second and tenant; above it the answer is 429.")
+        float | None, typer.Option(min=0.01, help="Turns and edits per second and tenant; 429 above it.")
     ] = None,
     max_conversations: Annotated[
-        int | None, typer.Option(min=1, help="Stored conversations per tenant; above it the answer is 429.")
+        int | None, typer.Option(min=1, help="Stored conversations per tenant; 429 above it.")
     ] = None,
-    max_bytes: Annotated[
-        int | None, typer.Option(min=1, help="Stored bytes per tenant; above it the answer is 429.")
-    ] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=1, help="Stored bytes per tenant; 429 above it.")] = None,
     threads: options.ThreadsOption = None,
     log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
     log_level: Annotated[str, typer.Option(help="info, or warning to log no line per request.")] = "info",

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 @options.grouped
 def train(
     corpus: options.CorpusArgument,
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Folder of the run. If it holds a stopped run, that is resumed.")
-    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the run. A stopped run in it is resumed.")],
     given: learning.TrainingOptions,
     schema: learning.SchemaOption = None,
     start_from: learning.FromOption = None,

@@ -156,5 +156,5 @@ def check_fit(dialogues: Sequence[Dialogue], schema: Schema) -> None:
     if not any(slot in schema for slot in slots):
         raise CorpusError(
             f"The corpus labels {', '.join(sorted(slots)[:3])} and so on, the schema has {', '.join(schema.slots[:3])} "
-            "and so on, and no slot is in both: give a corpus and a schema (or a model) for the same slots."
+            "and so on, and no slot is in both: give dialogues that are labelled with the slots of the schema or model."
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from somdst.corpora import Corpus, Split, open_corpus
 from somdst.corpora.corpus import Dropped
-from somdst.corpora.opening import has_parts, outside_schema, schema_for
+from somdst.corpora.opening import check_fit, has_parts, outside_schema, schema_for
 from somdst.errors import CorpusError, InputError, did_you_mean
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
@@ -81,15 +81,7 @@ def _check_slots(
 
     If somebody wrote a schema, a slot that is not in it may be misspelled there, and would never be learned.
     """
-    slots = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
-    if not slots:
-        raise CorpusError("The corpus has no labelled turn to learn from: give one whose turns have states.")
-    if not any(slot in schema for slot in slots):
-        raise CorpusError(
-            f"The corpus labels {', '.join(sorted(slots)[:3])} and so on, the schema has "
-            f"{', '.join(schema.slots[:3])} and so on, and no slot is in both: learn from dialogues that are labelled "
-            "with the schema's slots, or leave the schema out to learn the slots of this corpus."
-        )
+    check_fit(dialogues, schema)
     for slot, turns in outside.items():
         if not skip_unknown:
             raise CorpusError(
