@@ -11,6 +11,7 @@ import pytest
 
 from somdst.corpora.examples import examples
 from somdst.evaluate.speed import Latency, measure_latencies, work_of
+from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
 from somdst.model.folder import shipped_path
 
@@ -29,7 +30,7 @@ def test_work_is_every_turn_on_its_gold_memory() -> None:
     work = work_of(DIALOGUES, most=10_000)
     assert len(work) == turns and len(work_of(DIALOGUES, most=5)) == 5
     assert work[0].input.state == State() and work[1].input.state == DIALOGUES[0].turns[0].state
-    assert work[1].input.previous_turn == DIALOGUES[0].turns[0]
+    assert work[1].input.previous_turn == Turn(DIALOGUES[0].turns[0].system, DIALOGUES[0].turns[0].user)
     assert work[0].updates == len(DIALOGUES[0].turns[0].state or ())
 
 
