@@ -67,12 +67,14 @@ class Service:
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self._log, env=self.environment)
 
     def wait(self, path: str = "/readyz") -> None:
+        """Until it answers 200 at `path`. One that cannot be used is stopped."""
+        assert self.process is not None
         deadline = time.monotonic() + PATIENCE
         while (said := self._problem(path)) is not None:
-            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
-                raise InputError(f"The service did not start: {said or self.stop()}")
-            if "could not be loaded" in said:
-                raise InputError(f"The service did not start: {said}")
+            hopeless = "could not be loaded" in said or time.monotonic() > deadline
+            if hopeless or self.process.poll() is not None:
+                log = self.stop()
+                raise InputError(f"The service did not start: {said or log}")
             time.sleep(0.02)
 
     def _problem(self, path: str) -> str | None:
