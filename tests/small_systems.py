@@ -5,23 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import small_runs
+
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.learn.kinds import kind_of
 from somdst.learn.settings import Settings, load_settings
 
 DIALOGUES = tuple(replace(one, turns=one.turns[:3]) for one in synthetic_dialogues(dialogues=8))
-SMALL: dict[str, Any] = {
-    "encoder": "tiny",
-    "normalisation": "lowercase",
-    "precision": "fp32",
-    "batch_size": 8,
-    "encoder_learning_rate": 2e-3,
-    "decoder_learning_rate": 4e-3,
+SMALL: dict[str, Any] = small_runs.SMALL | {
     "operation_weight": 10.0,
-    "freeze_embeddings": False,
-    "average": 0.0,
-    "word_dropout": 0.0,
-    "wrong_states": 0.0,
     "perturb": 0.0,
     "lexicon_cutoff": 0.0,
     "max_value_length": 8,

@@ -38,10 +38,8 @@ def init(
     if as_json:
         print_json({"folder": str(folder), "files": list(FILES)})
         return
-    commands = [line for line in (folder / "README.md").read_text(encoding="utf-8").splitlines() if _is_command(line)]
+    commands = [
+        line for line in (folder / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("somdst ")
+    ]
     typer.echo(f"{folder} is ready. Next:\n")
     typer.echo("\n".join(f"  {line}" for line in [f"cd {shlex.quote(str(folder))}", *commands]))
-
-
-def _is_command(line: str) -> bool:
-    return line.startswith("somdst ")

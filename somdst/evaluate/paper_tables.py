@@ -168,7 +168,7 @@ def complexity(measured: Efficiency) -> Table:
     counts = {"1": 1, "J": J, "JM": round(J * M)}
     rows: list[tuple[Cell, ...]] = []
     for name, (best, worst) in paper_results.COMPLEXITY.items():
-        rows.append((name, f"Ω({best})", f"O({worst})", counts[best], counts[worst], *_nothing(5)))
+        rows.append((name, f"Ω({best})", f"O({worst})", counts[best], counts[worst], *[None] * 5))
     for regime in measured.regimes:
         best, worst = ("J", "J") if regime.name == "every" else ("1", "J")
         bounds = (f"Ω({best})", f"O({worst})", counts[best], counts[worst])
@@ -177,10 +177,6 @@ def complexity(measured: Efficiency) -> Table:
     columns += ["generated: least", "mean", "most", "ms: least", "ms: most"]
     note = f"J = {J} slots with M = {M:.1f} values each in the labels of these turns; the rest as measured."
     return Table("complexity", "Inference time complexity", tuple(columns), tuple(rows), note)
-
-
-def _nothing(count: int) -> tuple[None, ...]:
-    return (None,) * count
 
 
 def _spread(spread: Spread) -> tuple[int, float, int]:

@@ -12,7 +12,6 @@ from typing import Literal
 
 from somdst.evaluate.run import DialogueRun, TurnRun
 from somdst.evaluate.tables import counted
-from somdst.model.prediction import Evidence
 
 PAPER_SAMPLES = ("MUL2499", "PMUL3748")
 """The dialogues of the paper's figures; in the test set of MultiWOZ."""
@@ -103,15 +102,11 @@ def _highlighted(turn: TurnRun) -> str:
     """The user's words, with those marked that a value was copied from."""
     text, pieces, done = turn.turn.user, [], 0
     found = [p.evidence for p in turn.prediction.slots.values() if p.evidence and p.evidence.is_of("user")]
-    for span in sorted(found, key=_start):
+    for span in sorted(found, key=lambda evidence: evidence.start):
         if done <= span.start < span.end <= len(text):
             pieces += [escape(text[done : span.start]), f"<mark>{escape(text[span.start : span.end])}</mark>"]
             done = span.end
     return "".join(pieces) + escape(text[done:])
-
-
-def _start(evidence: Evidence) -> int:
-    return evidence.start
 
 
 def sample_markdown(run: DialogueRun) -> str:

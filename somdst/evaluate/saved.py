@@ -78,8 +78,9 @@ def save(path: str | Path, saved: Saved) -> None:
         "oracle": list(saved.oracle),
         "threshold": saved.threshold,
     }
+    runs = ({"id": run.id, "turns": [_turn_to_json(turn) for turn in run.turns]} for run in saved.runs)
     with replacing(Path(path)) as stream:
-        for line in (header, *map(_run_to_json, saved.runs)):
+        for line in (header, *runs):
             stream.write(json.dumps(line).encode() + b"\n")
 
 
@@ -96,16 +97,12 @@ def load(path: str | Path) -> Saved:
             corpus=str(header["corpus"]),
             schema=Schema.from_json(header["schema"]),
             operation_set=OperationSet.named(header["operation_set"]),
-            runs=tuple(_run_from_json(line) for line in lines[1:]),
+            runs=tuple(map(_run_from_json, lines[1:])),
             oracle=tuple(map(str, header.get("oracle", ()))),
             threshold=float(header.get("threshold", 0.0)),
         )
     except (KeyError, TypeError, ValueError, AttributeError, SomdstError) as error:
         raise CorpusError(f"The predictions in {path} are damaged ({error}): save them again.") from error
-
-
-def _run_to_json(run: DialogueRun) -> dict[str, Any]:
-    return {"id": run.id, "turns": [_turn_to_json(turn) for turn in run.turns]}
 
 
 def _turn_to_json(turn: TurnRun) -> dict[str, Any]:
@@ -128,7 +125,7 @@ def _slot_to_json(predicted: SlotPrediction) -> dict[str, Any]:
 
 
 def _run_from_json(data: Any) -> DialogueRun:
-    return DialogueRun(data["id"], tuple(_turn_from_json(turn) for turn in data["turns"]))
+    return DialogueRun(data["id"], tuple(map(_turn_from_json, data["turns"])))
 
 
 def _turn_from_json(data: Any) -> TurnRun:

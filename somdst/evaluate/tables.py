@@ -36,7 +36,8 @@ class Table:
     def to_html(self) -> str:
         kinds = [' class="number"' if self.numeric(i) else "" for i in range(len(self.columns))]
         head = "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in zip(self.columns, kinds, strict=True))
-        body = "".join(f"<tr{_emphasis(row)}>{_cells(row, kinds)}</tr>" for row in self.rows)
+        ours = [' class="ours"' if row[0] == "this model" else "" for row in self.rows]
+        body = "".join(f"<tr{own}>{_cells(row, kinds)}</tr>" for row, own in zip(self.rows, ours, strict=True))
         note = f"<figcaption>{escape(self.note)}</figcaption>" if self.note else ""
         return (
             f'<figure class="table" id="{self.name}"><h3>{escape(self.title)}</h3>'
@@ -62,13 +63,13 @@ def shown(cell: Cell) -> str:
             return cell
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, noun: str) -> str:
     """A number with its noun.
 
-    >>> counted(1, "dialogue"), counted(1200, "dialogue"), counted(2, "reply", "replies")
-    ('1 dialogue', '1,200 dialogues', '2 replies')
+    >>> counted(1, "dialogue"), counted(1200, "dialogue")
+    ('1 dialogue', '1,200 dialogues')
     """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _line(cells: Any) -> str:
@@ -77,7 +78,3 @@ def _line(cells: Any) -> str:
 
 def _cells(row: tuple[Cell, ...], kinds: list[str]) -> str:
     return "".join(f"<td{kind}>{escape(shown(cell))}</td>" for cell, kind in zip(row, kinds, strict=True))
-
-
-def _emphasis(row: tuple[Cell, ...]) -> str:
-    return ' class="ours"' if row[0] == "this model" else ""

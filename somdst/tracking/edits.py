@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 
 from somdst.errors import InputError, StateError
 from somdst.memory.operations import FOUR, Operation
@@ -34,7 +33,6 @@ def correct(
     pin: bool = False,
     schema: Schema | None = None,
     source: Source = "person",
-    time: datetime | None = None,
 ) -> Result:
     """Write these values; None deletes. With `pin`, only new evidence in a later utterance changes them again.
     `schema` says which of them are private.
@@ -42,7 +40,7 @@ def correct(
     A value that is right already is recorded too, as a carry-over: somebody looked at it.
     """
     entry = replace(
-        Entry.after(snapshot, "correction", source, time, schema=schema),
+        Entry.after(snapshot, "correction", source, schema=schema),
         changes=tuple(_correction(snapshot, slot, value) for slot, value in sorted(values.items())),
         released=tuple(snapshot.pending[slot] for slot in sorted(values) if slot in snapshot.pending),
         pinned=tuple(slot for slot in sorted(values) if slot not in snapshot.pinned) if pin else (),
@@ -50,51 +48,43 @@ def correct(
     return Result.of(snapshot, entry)
 
 
-def pin(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person", time: datetime | None = None) -> Result:
+def pin(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person") -> Result:
     """From now on only new evidence in a later utterance changes these slots."""
     free = tuple(sorted(set(slots) - snapshot.pinned))
     if not free:
         raise InputError("There is nothing to pin: these slots are pinned already.")
-    return Result.of(snapshot, replace(Entry.after(snapshot, "pin", source, time), pinned=free))
+    return Result.of(snapshot, replace(Entry.after(snapshot, "pin", source), pinned=free))
 
 
-def unpin(
-    snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person", time: datetime | None = None
-) -> Result:
+def unpin(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person") -> Result:
     """Let every prediction change these slots again."""
     held = tuple(sorted(set(slots) & snapshot.pinned))
     if not held:
         raise InputError("There is nothing to unpin: none of these slots is pinned.")
-    return Result.of(snapshot, replace(Entry.after(snapshot, "unpin", source, time), unpinned=held))
+    return Result.of(snapshot, replace(Entry.after(snapshot, "unpin", source), unpinned=held))
 
 
-def confirm(
-    snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person", time: datetime | None = None
-) -> Result:
+def confirm(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person") -> Result:
     """Make writes that were pending."""
     items = _find_pending(snapshot, slots)
     changes = tuple(replace(item.change, before=snapshot.state.get(item.slot)) for item in items)
-    entry = replace(Entry.after(snapshot, "confirm", source, time), changes=changes, released=items)
+    entry = replace(Entry.after(snapshot, "confirm", source), changes=changes, released=items)
     return Result.of(snapshot, entry)
 
 
-def reject(
-    snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person", time: datetime | None = None
-) -> Result:
+def reject(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person") -> Result:
     """Drop writes that were pending; the memory stays as it is."""
     items = _find_pending(snapshot, slots)
-    return Result.of(snapshot, replace(Entry.after(snapshot, "reject", source, time), released=items))
+    return Result.of(snapshot, replace(Entry.after(snapshot, "reject", source), released=items))
 
 
-def start(schema: str, *, time: datetime | None = None) -> Result:
+def start(schema: str) -> Result:
     """The first entry of a conversation that has a schema of its own, named by its id. It cannot be undone."""
-    entry = replace(Entry.after(EMPTY, "start", "api", time), schema=SchemaChange(after=schema))
+    entry = replace(Entry.after(EMPTY, "start", "api"), schema=SchemaChange(after=schema))
     return Result.of(EMPTY, entry)
 
 
-def change_schema(
-    snapshot: Snapshot, schema: Schema, *, id: str | None, source: Source = "person", time: datetime | None = None
-) -> Result:
+def change_schema(snapshot: Snapshot, schema: Schema, *, id: str | None, source: Source = "person") -> Result:
     """Go on under another schema; `id` is how the log names it, None for the tracker's own.
 
     What still fits is kept. Values, pins and pending writes that do not fit are taken out, and `refused` says why.
@@ -103,7 +93,7 @@ def change_schema(
         raise InputError("The conversation has this schema already.")
     changes, held, refused, released = refit(snapshot, schema)
     entry = replace(
-        Entry.after(snapshot, "schema", source, time, schema=schema),
+        Entry.after(snapshot, "schema", source, schema=schema),
         changes=changes,
         held=held,
         released=released,
@@ -114,7 +104,7 @@ def change_schema(
     return Result.of(snapshot, entry)
 
 
-def undo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person", time: datetime | None = None) -> Result:
+def undo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person") -> Result:
     """Take back the last entry in force, whatever its kind. Reads that entry and, in a long conversation, a turn."""
     if not snapshot.head:
         raise InputError("There is nothing to undo.")
@@ -124,7 +114,7 @@ def undo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person", ti
         version=snapshot.version + 1,
         kind="undo",
         source=source,
-        time=time or now(),
+        time=now(),
         changes=tuple(change.inverse() for change in reversed(target.changes)),
         held=target.released,
         released=target.held,
@@ -140,7 +130,7 @@ def undo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person", ti
     return Result.of(snapshot, entry)
 
 
-def redo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person", time: datetime | None = None) -> Result:
+def redo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person") -> Result:
     """Do again what the last undo took back: the same turn, the same changes, no model. Reads both entries."""
     if not snapshot.undone:
         raise InputError("There is nothing to redo: the last entry was no undo.")
@@ -150,7 +140,7 @@ def redo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person", ti
         version=snapshot.version + 1,
         kind="redo",
         source=source,
-        time=time or now(),
+        time=now(),
         target=taken_back.target,
         undone=taken_back.undone,
     )

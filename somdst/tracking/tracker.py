@@ -122,19 +122,16 @@ class Tracker:
         *,
         pin: bool = False,
         source: Source = "person",
-        time: datetime | None = None,
     ) -> Result:
         """Write values by hand; None deletes. The next turn starts from them."""
         checked = {self.slot(slot): self._checked(slot, value) for slot, value in values.items()}
         if not checked:
             raise InputError("A correction needs at least one slot.")
-        return edits.correct(snapshot, checked, pin=pin, schema=self.schema, source=source, time=time)
+        return edits.correct(snapshot, checked, pin=pin, schema=self.schema, source=source)
 
-    def pin(
-        self, snapshot: Snapshot, slots: Sequence[str], *, source: Source = "person", time: datetime | None = None
-    ) -> Result:
+    def pin(self, snapshot: Snapshot, slots: Sequence[str], *, source: Source = "person") -> Result:
         """From now on only new evidence in a later utterance changes these slots."""
-        return edits.pin(snapshot, [self.slot(slot) for slot in slots], source=source, time=time)
+        return edits.pin(snapshot, [self.slot(slot) for slot in slots], source=source)
 
     def what_to_ask(self, snapshot: Snapshot, slots: Sequence[str] = ()) -> tuple[Question, ...]:
         """What to ask next: writes to confirm, then empty slots: these, or the required ones (`questions.py`)."""
