@@ -18,7 +18,7 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
-from scripted import RulePredictor
+from scripted import AnyRules, RulePredictor
 from waiting import LIMIT
 
 from somdst import Tracker
@@ -55,11 +55,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def talk(store: Store, script: Callable[[Session], Awaitable[None]]) -> None:
+def talk(store: Store, script: Callable[[Session], Awaitable[None]], predictor: RulePredictor | None = None) -> None:
     """Run a script against a server in this process, with a predictor made of rules."""
 
     async def main() -> None:
-        async with Client(build_server(Tracker(RulePredictor(), threshold=0.5), store)) as client:
+        async with Client(build_server(Tracker(predictor or RulePredictor(), threshold=0.5), store)) as client:
             await script(Session(client))
 
     asyncio.run(main())
@@ -113,6 +113,49 @@ def test_a_conversation_through_all_six_tools(store: Store) -> None:
         ]
 
     talk(store, script)
+
+
+PIZZA = {
+    "title": "pizza",
+    "type": "object",
+    "properties": {"size": {"enum": ["small", "large"]}, "topping": {"type": "string", "description": "what is on it"}},
+}
+
+
+def test_a_conversation_with_a_schema_of_its_own(store: Store) -> None:
+    async def script(session: Session) -> None:
+        first = await session.call("track_turn", user="pizza size large", schema=PIZZA)
+        id, schema = first["conversation"], first["schema"]
+        assert first["state"] == {"pizza-size": "large"} and first["version"] == 2  # the first names the schema
+        questions = (await session.call("what_to_ask", conversation=id))["questions"]
+        assert [item["question"] for item in questions] == ["Can you tell me what is on it?"]
+        await session.call("correct", conversation=id, slot="pizza-topping", value="ham")
+        assert "There is no slot" in await session.problem("correct", conversation=id, slot="hotel-area", value="north")
+        assert len((await session.call("explain", conversation=id, slot="pizza-topping"))["events"]) == 1
+        then = await session.call("track_turn", user="pizza topping egg, hotel area north", conversation=id)
+        assert then["state"] == {"pizza-size": "large", "pizza-topping": "egg"}
+        again = await session.call("track_turn", user="pizza topping ham", schema=schema)
+        assert again["schema"] == schema and again["conversation"] != id
+        own = await session.call("track_turn", user="pizza topping ham, hotel area north")
+        assert own["state"] == {"hotel-area": "north"} and own["schema"] is None
+        for problem in (
+            await session.problem("track_turn", user="hello", conversation=id, schema=PIZZA),
+            await session.problem("track_turn", user="hello", schema={"domains": {}}),
+            await session.problem("track_turn", user="hello", schema={}),
+            await session.problem("track_turn", user="hello", schema="0" * 24),
+        ):
+            assert problem.endswith("."), problem
+
+    talk(store, script, AnyRules())
+    assert len(store.page(LOCAL).records) == 3  # what was refused started no conversation
+
+
+def test_a_model_of_a_fixed_schema_refuses_others(store: Store) -> None:
+    async def script(session: Session) -> None:
+        assert "was not trained on" in await session.problem("track_turn", user="pizza size large", schema=PIZZA)
+
+    talk(store, script)
+    assert not store.page(LOCAL).records
 
 
 def test_an_error_is_a_sentence_for_the_language_model(store: Store) -> None:

@@ -4,7 +4,8 @@
 
 `build_server` makes it from a tracker and a store; `somdst mcp` runs it over stdio, or over streamable HTTP behind the
 same guards as the service: keys, host, origin, size. It may share a database with `somdst serve`, whose page then shows
-the same conversations. Every call names its conversation, so that the protocol needs no session.
+the same conversations. Every call names its conversation, so that the protocol needs no session. A conversation has the
+server's schema, or its own, which its first turn brings.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from somdst import __version__
-from somdst.errors import Conflict, SomdstError
+from somdst.errors import Conflict, InputError, SomdstError
 from somdst.integrations import extra
 from somdst.memory.dialogue import Turn
 from somdst.service.configuration import LOCAL, Settings
 from somdst.service.guards import Guarded, Limited, Observed
 from somdst.service.monitoring import Metrics
+from somdst.service.schema_input import read_schema
 from somdst.service.server import serve
 from somdst.store import Store, Write
 from somdst.tracking import edits
@@ -44,12 +46,19 @@ INSTRUCTIONS = """\
 Keeps what the user wants as a memory of slots, so that you need not invent or repeat it. Call track_turn with every
 message of the user and with what you said before it; without a conversation it starts one, and the answer has its id.
 Trust the state: a slot that is absent was not said. Ask what what_to_ask says; where the user corrects a value and the
-state is still wrong, call correct. The slots are: """
+state is still wrong, call correct. A new conversation may bring a schema of its own. Otherwise the slots are: """
 
 Id = Annotated[str, Field(description="Id of the conversation: the answer of its first track_turn has it.")]
+OwnSchema = Annotated[
+    dict[str, Any] | str | None,
+    Field(
+        description="For a new conversation about other slots: a JSON Schema, a tool definition or a schema of somdst, "
+        "as an object; or the id of a schema that a conversation has. By default the server's own."
+    ),
+]
 SlotName = Annotated[str, Field(description="Name of a slot, such as hotel-area.")]
-Make = Callable[[Snapshot], Result]
-"""Makes what is to be appended to a snapshot."""
+Make = Callable[[Tracker, Snapshot], Result]
+"""Makes what is to be appended to a snapshot, with the tracker of its schema."""
 
 
 class Remembered(TypedDict):
@@ -62,6 +71,8 @@ class Remembered(TypedDict):
     pending: tuple[Pending, ...]
     """Writes that wait for an answer, each with its question."""
     pinned: JsonSlots
+    schema: str | None
+    """Id of its own schema; null if it uses the server's."""
 
 
 class Tracked(Remembered):
@@ -95,12 +106,15 @@ class Tools:
         user: Annotated[str, Field(description="What the user said, word for word.")],
         system: Annotated[str, Field(description="What you said before that; empty if the user spoke first.")] = "",
         conversation: Annotated[str | None, Field(description="Id of the conversation; none starts a new one.")] = None,
+        schema: OwnSchema = None,
     ) -> Tracked:
         """Update the memory with what the user just said. Call it for every message of the user, in order."""
         turn = Turn(system=system, user=user)
         check_turn(turn)  # so that a bad turn starts no conversation
-        id = conversation or self.store.create(_tenant(context)).id
-        return self._write(context, id, lambda snapshot: self.tracker.step(snapshot, turn))
+        if conversation and schema is not None:
+            raise InputError("A conversation keeps the schema that it started with: leave out one of the two.")
+        id = conversation or self._start(_tenant(context), schema)
+        return self._write(context, id, lambda tracker, snapshot: tracker.step(snapshot, turn))
 
     def get_state(
         self,
@@ -124,18 +138,22 @@ class Tools:
     ) -> Tracked:
         """Write a value that is wrong or missing, or confirm one that is pending. The next turn starts from it."""
         return self._write(
-            context, conversation, lambda snapshot: self.tracker.correct(snapshot, {slot: value}, pin=pin, source="api")
+            context,
+            conversation,
+            lambda tracker, snapshot: tracker.correct(snapshot, {slot: value}, pin=pin, source="api"),
         )
 
     def undo(self, context: Context, conversation: Id) -> Tracked:
         """Take back the last turn or correction. Call it again to go further back."""
         entry_at = partial(self.store.entry, _tenant(context), conversation)
-        return self._write(context, conversation, lambda snapshot: edits.undo(snapshot, entry_at, source="api"))
+        return self._write(context, conversation, lambda _, snapshot: edits.undo(snapshot, entry_at, source="api"))
 
     def explain(self, context: Context, conversation: Id, slot: SlotName) -> History:
         """Say why a slot has its value: which turn wrote it, from which words, how sure, who corrected it."""
-        events = slot_history(self.store.log(_tenant(context), conversation), self.tracker.slot(slot))
-        return {"slot": slot, "events": events}
+        tenant = _tenant(context)
+        log = self.store.log(tenant, conversation)
+        known = self._tracker(tenant, replay(log)).slot(slot)
+        return {"slot": slot, "events": slot_history(log, known)}
 
     def what_to_ask(
         self,
@@ -146,13 +164,28 @@ class Tools:
         ] = [],  # noqa: B006
     ) -> Questions:
         """List what to ask the user next: values to confirm first, then what is still missing."""
-        snapshot = self.store.read(_tenant(context), conversation).snapshot
-        return {"questions": self.tracker.what_to_ask(snapshot, slots)}
+        tenant = _tenant(context)
+        snapshot = self.store.read(tenant, conversation).snapshot
+        return {"questions": self._tracker(tenant, snapshot).what_to_ask(snapshot, slots)}
+
+    def _start(self, tenant: str, given: dict[str, Any] | str | None) -> str:
+        """The id of a new conversation. With a schema, nothing is stored unless the model can track it."""
+        if given is None:
+            return self.store.create(tenant).id
+        schema = self.store.schemas.read(tenant, given).schema if isinstance(given, str) else read_schema(given)
+        self.tracker.under(schema)
+        return self.store.create(tenant, schema=schema).id
+
+    def _tracker(self, tenant: str, snapshot: Snapshot) -> Tracker:
+        """The tracker with the schema of a conversation."""
+        id = snapshot.schema
+        return self.tracker.under(self.store.schemas.of_conversation(tenant, id)) if id else self.tracker
 
     def _write(self, context: Context, conversation: str, make: Make) -> Tracked:
         tenant = _tenant(context)
         while True:
-            result = make(self.store.read(tenant, conversation).snapshot)
+            snapshot = self.store.read(tenant, conversation).snapshot
+            result = make(self._tracker(tenant, snapshot), snapshot)
             try:
                 self.store.append(Write(tenant, conversation, result))
             except Conflict:  # another call was faster: once more, from the newer memory
@@ -172,6 +205,7 @@ def _remembered(conversation: str, snapshot: Snapshot) -> Remembered:
         "state": snapshot.state,
         "pending": in_order(snapshot.pending),
         "pinned": snapshot.pinned,
+        "schema": snapshot.schema,
     }
 
 

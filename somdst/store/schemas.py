@@ -94,6 +94,8 @@ class Schemas:
 
     def of_conversation(self, tenant: str, id: str) -> Schema:
         """The schema that a conversation names. It stays in memory for the next turns."""
+        if (found := self.in_memory(tenant, id)) is not None:
+            return found
         try:
             schema = self.read(tenant, id).schema
         except NotFound as error:
