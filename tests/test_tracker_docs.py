@@ -31,7 +31,7 @@ WORDS = Dialogue(
 
 def test_the_readmes_lines_run_on_the_shipped_model() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8").replace("```", "")
-    test = doctest.DocTestParser().get_doctest(text, {}, "README.md", "README.md", 0)
+    test = doctest.DocTestParser().get_doctest(text, {"__name__": "readme"}, "README.md", "README.md", 0)
     assert len(test.examples) >= 5
     assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
 
