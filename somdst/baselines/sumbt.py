@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from somdst.baselines.heads import ValueVectors, frozen_vectors
 from somdst.baselines.system import Fed, Recurrent
-from somdst.model.encoding import slot_words
+from somdst.model.text import slot_words
 
 HEADS, MEMORY = 4, 300
 

@@ -4,15 +4,16 @@
     D = system ; user        B^j = [SLOT] domain name - value
 
 That is the `paper` layout. In the `compact` layout a slot is a single [SLOT] token, to whose embedding the model adds a
-vector made from the slot's own text (`SlotTable.texts`), followed by the pieces of its value if it is filled. That
-halves the input, and no slot is part of the weights. Special tokens are inserted as ids, so a literal "[NULL]" that
+vector made from the slot's own text (`SlotTable.texts`), followed by the pieces of its value if it is filled, and by
+":" and the values of its closed list that the turn says (`mentions.py`). That halves the input, and no slot is part of
+the weights. Special tokens are inserted as ids, so a literal "[NULL]" that
 somebody typed stays text. Does not pad batches or run models; see `predictor.py` and `learn/`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple, cast
@@ -24,8 +25,9 @@ from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema, Slot, TextRules
 from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.config import ModelConfig
+from somdst.model.mentions import Mentions
 from somdst.model.prediction import Evidence, TurnInput
-from somdst.model.text import normalise, source_span
+from somdst.model.text import join_pieces, normalise, slot_words, source_span
 
 ROOM = 0.2
 """Share of an input that is kept for the turns: values in the memory are cut before the memory takes more."""
@@ -92,6 +94,7 @@ class SlotTable:
     """[CLS] domain name : description : values [SEP], what the model makes a slot's vector from."""
     values: dict[int, list[list[int]]]
     """For slots with a closed list: [CLS] value [SEP] for each of its values."""
+    mentions: Mentions | None
 
 
 class Encoder:
@@ -148,6 +151,7 @@ class Encoder:
                 for j, slot in enumerate(schema.slots)
                 if slot.values is not None
             },
+            mentions=None if self.fixed_schema else Mentions(schema, self._raw_ids),
         )
 
     def _rules(self, schema: Schema) -> TextRules:
@@ -185,12 +189,13 @@ class Encoder:
         turns = (*input.older, input.previous_turn) if input.previous_turn else ()
         history = turns[max(0, len(turns) - self.config.history) :]
         length = self._length(table)
-        state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order)
+        said = self._said(input.turn, table)
+        state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, said)
         most = int((1 - ROOM) * length)
         if len(state_ids) > most and input.state:  # a person wrote more than a model ever would
             heads = sum(map(len, table.heads)) + len(self._null_value) * len(table.heads)
             longest = max(1, (most - heads) // len(input.state))
-            state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, longest)
+            state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, {}, longest)
         room = length - 1 - len(state_ids)
         if room < 8:
             raise InputError(
@@ -242,8 +247,19 @@ class Encoder:
                 ids += end
         return ids, regions
 
+    def _said(self, turn: Turn, table: SlotTable) -> Mapping[int, list[int]]:
+        """The pieces of the listed values that a turn says, by slot."""
+        if table.mentions is None:
+            return {}
+        return table.mentions.find([self._pieces(text, table.rules) for text in (turn.system, turn.user) if text])
+
     def _encode_state(
-        self, state: State, table: SlotTable, order: Sequence[int], longest: int | None = None
+        self,
+        state: State,
+        table: SlotTable,
+        order: Sequence[int],
+        said: Mapping[int, list[int]],
+        longest: int | None = None,
     ) -> tuple[list[int], list[int], list[Region]]:
         """The memory; at most `longest` pieces of each value, where that is given."""
         ids: list[int] = []
@@ -256,11 +272,13 @@ class Encoder:
             value = state.get(slot)
             if value is None:
                 ids += self._null_value
-                continue
-            text, value_ids, places = self._pieces(_spoken(value), table.rules)
-            pieces = Pieces(text, value_ids[:longest], places[:longest])
-            regions.append(Region("slot", len(ids), len(ids) + len(pieces.ids), _spoken(value), pieces, slot=slot))
-            ids += pieces.ids
+            else:
+                text, value_ids, places = self._pieces(_spoken(value), table.rules)
+                pieces = Pieces(text, value_ids[:longest], places[:longest])
+                regions.append(Region("slot", len(ids), len(ids) + len(pieces.ids), _spoken(value), pieces, slot=slot))
+                ids += pieces.ids
+            if j in said:
+                ids += self._colon + said[j]
         return ids, offsets, regions
 
     # Values
@@ -273,7 +291,7 @@ class Encoder:
     def decode(self, ids: Sequence[int]) -> Value | None:
         """The value of these ids; None if they are empty, or [NULL]."""
         words = [self._token(token) for token in self.until_end(ids) if token != self.unk]
-        return _value(_join(" ".join(words).replace(" ##", "").removeprefix("##")))
+        return _value(join_pieces(" ".join(words).replace(" ##", "").removeprefix("##")))
 
     def _token(self, token: int) -> str:
         return str(self.tokenizer.id_to_token(token) or "")
@@ -308,9 +326,14 @@ class Encoder:
         return value, _evidence(region, start, end)
 
     def _locate(self, encoding: Encoding, wanted: list[int], position: int) -> tuple[Region, int] | None:
-        """The region and the piece in it where `wanted` occurs; the place the model looked at comes first."""
+        """The region and the piece in it where `wanted` occurs; the place the model looked at comes first, then the
+        newest turn."""
         unknown = self.unk in wanted  # could be any unknown word, so only the place that was looked at counts
-        for region in sorted(encoding.regions, key=lambda region: not region.start <= position < region.end):
+
+        def order(region: Region) -> tuple[bool, bool, int]:
+            return not region.start <= position < region.end, region.slot is not None, region.turns_ago
+
+        for region in sorted(encoding.regions, key=order):
             if unknown and not region.start <= position < region.end:
                 return None
             ids = region.pieces.ids
@@ -364,34 +387,3 @@ def _spoken(value: Value) -> str:
 def _value(text: str) -> Value | None:
     text = text.strip()
     return DONTCARE if text in ("dont care", "dontcare") else text or None
-
-
-_JOINTS = [  # word pieces forget where spaces were; these are the spellings of the normalised labels
-    (re.compile(r"(?<=\d) ([:.,]) (?=\d)"), r"\1"),
-    (re.compile(r" ' s\b"), " 's"),
-    (re.compile(r"(?<!\S)- (s|er|ly)\b"), r"-\1"),
-    (re.compile(r" \| "), "|"),
-    (re.compile(r"(?<!\S)([$£€]) (?=\d)"), r"\1"),
-]
-
-
-def _join(text: str) -> str:
-    for pattern, replacement in _JOINTS:
-        text = pattern.sub(replacement, text)
-    return text
-
-
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[a-zA-Z])(?=[0-9])")
-
-
-def slot_words(slot: Slot, *, plain: bool = True) -> str:
-    """A slot's domain and name as words; `plain` also takes "Restaurants_1-cityName" apart.
-
-    >>> slot_words(Slot.of("Restaurants_1", "cityName")), slot_words(Slot.of("hotel", "book day"))
-    ('restaurants city name', 'hotel book day')
-    """
-    if not plain:  # as models of format 1 were trained
-        return f"{slot.domain} {slot.name}".lower()
-    domain = re.sub(r"[_\s]*\d+$", "", slot.domain) or slot.domain
-    words = _CAMEL.sub(" ", f"{domain} {slot.name}".replace("_", " "))
-    return " ".join(words.lower().split())

@@ -36,8 +36,8 @@ _DAYS = {
 }  # fmt: skip
 _DAYS_THAT_ARE_WORDS = {"wed": "wednesday", "sat": "saturday", "sun": "sunday"}
 
-_NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_HOURS = {name: hour for hour, word in enumerate(_NUMBER_WORDS, start=1) for name in (word, str(hour))}
+NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_HOURS = {name: hour for hour, word in enumerate(NUMBER_WORDS, start=1) for name in (word, str(hour))}
 _MINUTES = {
     "five": 5, "ten": 10, "quarter": 15, "a quarter": 15, "fifteen": 15, "twenty": 20, "twenty five": 25,
     "twenty-five": 25, "half": 30, "5": 5, "10": 10, "15": 15, "20": 20, "25": 25,

@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 from rapidfuzz import fuzz, process
 
 from somdst.memory.schema import Schema, Slot
-from somdst.model.encoding import SLOT_TEXT, TRAINED_SLOTS, slot_words
+from somdst.model.encoding import SLOT_TEXT, TRAINED_SLOTS
+from somdst.model.text import slot_words
 from somdst.model.values import near_equal
 
 ALIKE: Final = 90

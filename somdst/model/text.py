@@ -2,8 +2,8 @@
 
 Three kinds: "multiwoz" follows the preprocessing that the paper's data went through, written as tables of small pure
 functions; "everyday" writes out short forms and spoken times before that; "lowercase" only lower-cases and tidies
-spaces. Does not repair gold labels (`corpora/labels.py`) and knows no word pieces or special tokens (`encoding.py`): a
-"[NULL]" that a user types is text like any other here.
+spaces. Does not repair gold labels (`corpora/labels.py`) and makes no word pieces or special tokens (`encoding.py`): a
+"[NULL]" that a user types is text like any other here. Also `slot_words` and `join_pieces`: slots and pieces as text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from somdst.errors import InputError
-from somdst.memory.schema import TextRules
+from somdst.memory.schema import Slot, TextRules
 from somdst.model import everyday
 from somdst.model.everyday import Rule
 
@@ -177,3 +177,37 @@ _TIDY: Iterable[Rule] = (
     Rule(re.compile(r"\s+"), lambda _: " "),
     Rule(re.compile(r"\A | \Z"), lambda _: ""),
 )
+
+
+# Word pieces and slots
+
+_JOINTS = [  # word pieces forget where spaces were; these are the spellings of the normalised labels
+    (re.compile(r"(?<=\d) ([:.,]) (?=\d)"), r"\1"),
+    (re.compile(r" ' s\b"), " 's"),
+    (re.compile(r"(?<!\S)- (s|er|ly)\b"), r"-\1"),
+    (re.compile(r" \| "), "|"),
+    (re.compile(r"(?<!\S)([$£€]) (?=\d)"), r"\1"),
+]
+
+
+def join_pieces(text: str) -> str:
+    """Word pieces with spaces between them as people write them."""
+    for pattern, replacement in _JOINTS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[a-zA-Z])(?=[0-9])")
+
+
+def slot_words(slot: Slot, *, plain: bool = True) -> str:
+    """A slot's domain and name as words; `plain` also takes "Restaurants_1-cityName" apart.
+
+    >>> slot_words(Slot.of("Restaurants_1", "cityName")), slot_words(Slot.of("hotel", "book day"))
+    ('restaurants city name', 'hotel book day')
+    """
+    if not plain:  # as models of format 1 were trained
+        return f"{slot.domain} {slot.name}".lower()
+    domain = re.sub(r"[_\s]*\d+$", "", slot.domain) or slot.domain
+    words = _CAMEL.sub(" ", f"{domain} {slot.name}".replace("_", " "))
+    return " ".join(words.lower().split())

@@ -1,0 +1,70 @@
+"""`Mentions`: which values of a schema's closed lists a turn says word for word.
+
+A model that never saw a schema cannot know by heart that "perm" is a treatment, and the list says so. What is found
+here is shown to the model beside the slot, and whether the user wants it or rules it out stays the model's decision.
+Finds the words of a value, and numbers in words or digits. Does not find other wordings: those are scored by meaning.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from somdst.memory.schema import Schema
+from somdst.model.everyday import NUMBER_WORDS
+
+MOST = 4
+"""Most values that are shown per slot: as many as a system offers in one sentence."""
+SAID_OF_ANYTHING = frozenset({"yes", "no", "true", "false"})
+"""Answers that say nothing about which slot is meant."""
+_DIGITS = {word: str(number) for number, word in enumerate(NUMBER_WORDS, start=1)}
+_OTHER_SPELLING = _DIGITS | {digits: word for word, digits in _DIGITS.items()}
+
+
+class Mentions:
+    """The listed values of a schema, by their word pieces. `pieces` makes word pieces of a text."""
+
+    def __init__(self, schema: Schema, pieces: Callable[[str], list[int]]) -> None:
+        self._said: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
+        """Word pieces -> the slots, and the places in their lists, of the values that are said so."""
+        self.pieces: dict[tuple[int, int], list[int]] = {}
+        """The word pieces of a value, by slot and place in its list."""
+        for j, slot in enumerate(schema.slots):
+            for place, value in enumerate(slot.values or ()):
+                words = value.lower().replace("_", " ")
+                if words in SAID_OF_ANYTHING:
+                    continue
+                self.pieces[j, place] = pieces(words)
+                for text in filter(None, (words, _OTHER_SPELLING.get(words))):
+                    self._said[tuple(pieces(text))].append((j, place))
+        self._lengths = sorted({len(said) for said in self._said}, reverse=True)
+
+    def find(self, texts: Sequence[tuple[str, list[int], list[tuple[int, int]]]]) -> dict[int, list[int]]:
+        """The word pieces to show per slot: of its values that the texts say, in the order in which they are said."""
+        found: dict[int, dict[int, None]] = defaultdict(dict)
+        for j, place in chain.from_iterable(self._find(*text) for text in texts):
+            found[j][place] = None
+        return {
+            j: [piece for place in list(places)[-MOST:] for piece in self.pieces[j, place]]
+            for j, places in found.items()
+        }
+
+    def _find(self, text: str, ids: list[int], offsets: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Longest first, and per slot no value inside another: "new york city" does not say "york"."""
+        taken: dict[int, set[int]] = defaultdict(set)
+        found = []
+        for length in self._lengths:
+            for start in range(len(ids) - length + 1):
+                for j, place in self._said.get(tuple(ids[start : start + length]), ()):
+                    here = range(start, start + length)
+                    if taken[j].isdisjoint(here) and _whole(text, offsets[start][0], offsets[start + length - 1][1]):
+                        taken[j].update(here)
+                        found.append((start, j, place))
+        for _, j, place in sorted(found):
+            yield j, place
+
+
+def _whole(text: str, start: int, end: int) -> bool:
+    """Whether these are whole words of the text."""
+    return not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum())
