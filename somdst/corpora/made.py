@@ -7,6 +7,7 @@ name. `domains_named` is the corpus "domains" of `open_corpus`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
@@ -21,19 +22,24 @@ from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
 
-_REWRITTEN = 0.35
+_REWRITTEN = 0.5
 _TWO_DOMAINS = 0.2
 _LIST_LEFT_OUT = 1 / 6
 _NO_DESCRIPTIONS = 0.1
 _UNDERSCORES = 1 / 7
 _MADE = 2000
 _MADE_FOR_DEV = 300
+_ARTICLE = re.compile(
+    r"(?:an?|the|my|our|his|her|your) "
+    r"(?!(?:week|month|year|day|hour|couple|dozen|hundred|thousand|few|half|pair|minute|night|fortnight|quarter|single)\b)"
+)
+"""Not part of a value, except where it is a number: "a stapler" is a stapler, but "a week" is a week."""
 
 
 def made_dialogue(name: str, domains: Sequence[Domain], *, vary: bool = True) -> Dialogue:
     """The dialogue of this name; the same name and domains give the same dialogue.
 
-    With `vary`, one in three is a written dialogue, half of them with other values, and one in seven has names with
+    With `vary`, every second one is a written dialogue, half of them with other values, and one in seven has names with
     underscores, as programmers write them.
     """
     rng = Random(name)  # seeding with text is the same on every platform and version of Python
@@ -56,7 +62,23 @@ def _new_dialogue(name: str, topics: list[Domain], domains: Sequence[Domain], rn
 
 
 def _dialogue(name: str, topics: Sequence[Domain], turns: tuple[Turn, ...], schema: Schema) -> Dialogue:
-    return Dialogue(name, turns, tuple(domain.name for domain in topics), schema)
+    labelled = (replace(turn, state=_without_articles(turn.state or State(), schema)) for turn in turns)
+    return Dialogue(name, tuple(labelled), tuple(domain.name for domain in topics), schema)
+
+
+def _without_articles(state: State, schema: Schema) -> State:
+    return State(
+        {
+            slot: value[_article(value) :] if isinstance(value, str) and schema[slot].values is None else value
+            for slot, value in state.items()
+        }
+    )
+
+
+def _article(value: str) -> int:
+    """How many characters of a value are an article."""
+    found = _ARTICLE.match(value)
+    return found.end() if found else 0
 
 
 def _with_underscores(dialogue: Dialogue) -> Dialogue:
