@@ -1,0 +1,38 @@
+"""`benchmarks/slots.py` and `slot_texts.py` measure what they say; how fast and how good that is, is not tested."""
+
+from __future__ import annotations
+
+import slot_texts
+import slots
+from test_bench_turns import output
+
+from somdst.corpora import open_corpus
+
+
+def test_schemas_of_every_size() -> None:
+    made = {size: slots.written_slots(size) for size in slots.SIZES}
+    assert {size: len(schema) for size, schema in made.items()} == {size: size for size in slots.SIZES}
+    assert slots.written_slots(30).id == made[30].id, "the same every time"
+
+
+def test_a_turn_by_the_number_of_slots() -> None:
+    found = output("benchmarks/slots.py", "--turns", "4", "--rounds", "1")
+    names = {"its own schema", "5 slots", "30 slots", "100 slots", "300 slots"}
+    assert set(found["turn_ms"]) == set(found["compile_ms"]) == names  # type: ignore[call-overload]
+
+
+def test_a_dialogue_under_another_schema() -> None:
+    dialogue = open_corpus("domains", split="dev").dialogues[0]
+    assert dialogue.schema is not None and slot_texts.rewritten(dialogue, slot_texts.WAYS["as written"]) == dialogue
+    bare = slot_texts.rewritten(dialogue, slot_texts.WAYS["names say nothing, no descriptions"])
+    assert bare.schema is not None and len(bare.schema) == len(dialogue.schema)
+    assert {slot.name for slot in bare.schema.slots} == {f"field {n}" for n in range(1, len(bare.schema) + 1)}
+    assert not any(slot.description for slot in bare.schema.slots)
+    for old, new in zip(dialogue.turns, bare.turns, strict=True):
+        assert sorted(map(str, (old.state or {}).values())) == sorted(map(str, (new.state or {}).values()))
+        assert all(slot in bare.schema.index for slot in new.state or ())
+
+
+def test_the_words_of_a_schema() -> None:
+    found = output("benchmarks/slot_texts.py", "domains", "--limit", "2")
+    assert found["dialogues"] == 2 and set(found["turns_right"]) == set(slot_texts.WAYS)  # type: ignore[call-overload]

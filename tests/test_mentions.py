@@ -1,0 +1,84 @@
+"""Which listed values a turn says word for word, and how the model is shown them."""
+
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import tokens, turn_input
+
+from somdst.memory.schema import Schema, Slot
+from somdst.memory.state import State
+from somdst.model.mentions import MOST, Mentions
+
+AREA = Slot.of("hotel", "area", values=("north", "south", "north east"))
+DAY = Slot.of("train", "day", values=("friday", "monday", "2"))
+PETS = Slot.of("hotel", "pets", values=("yes", "no"))
+SCHEMA = Schema([AREA, Slot.of("hotel", "name"), PETS, DAY])
+ENCODER = tiny.encoder(SCHEMA, layout="compact")
+
+
+def found(text: str, schema: Schema = SCHEMA) -> dict[str, str]:
+    """What is shown per slot, as text."""
+    table = ENCODER.table(schema)
+    assert table.mentions is not None
+    said = table.mentions.find([ENCODER.pieces(text)])
+    return {str(schema.slots[j]): tokens(ENCODER, ids) for j, ids in said.items()}
+
+
+def test_a_listed_value_is_shown_beside_its_slot() -> None:
+    encoding = ENCODER.encode(turn_input("south please", "north ?", state=State({"hotel-area": "north"})))
+    assert tokens(ENCODER, encoding.ids) == (
+        "[CLS] [SEP] north ? ; south please [SEP] [SLOT] north : north south [SLOT] [SLOT] [SLOT]"
+    )
+    assert [tokens(ENCODER, [encoding.ids[j]]) for j in encoding.slots] == ["[SLOT]"] * 4
+
+
+def test_the_longest_value_counts_once() -> None:
+    assert found("the north east please") == {"hotel-area": "north east"}
+    assert found("north or north east") == {"hotel-area": "north north east"}
+
+
+def test_whole_words_only() -> None:
+    assert found("northern mondays") == {}
+    assert found("north, on monday.") == {"hotel-area": "north", "train-day": "monday"}
+
+
+def test_numbers_in_words_and_digits() -> None:
+    assert found("two please") == found("2 please") == {"train-day": "2"}
+    assert found("at 12 or 22") == {}
+
+
+def test_yes_and_no_are_said_of_anything() -> None:
+    assert found("yes no") == {}
+
+
+def test_names_as_programmers_write_them() -> None:
+    schema = Schema([Slot.of("hotel", "area", values=("mid_north", "South"))])
+    assert found("Mid north or SOUTH", schema) == {"hotel-area": "mid north south"}
+
+
+def test_at_most_the_last_few() -> None:
+    values = ("north", "south", "east", "friday", "monday")
+    schema = Schema([Slot.of("hotel", "area", values=values)])
+    assert found(" ".join(values), schema) == {"hotel-area": " ".join(values[-MOST:])}
+
+
+def test_a_slot_without_a_list_and_a_fixed_schema_show_nothing() -> None:
+    assert found("hotel name north").keys() == {"hotel-area"}
+    assert tiny.encoder(SCHEMA, layout="paper").table().mentions is None
+
+
+@given(st.lists(st.sampled_from(["north", "east", "south", "the", "2", "two", "monday", "-", "no"]), max_size=8))
+@settings(max_examples=50, deadline=None)
+def test_as_a_naive_search_finds_them(words: list[str]) -> None:
+    """Per value: is it a run of words of the text? What stands inside a longer value is left out."""
+    text = f" {' '.join(words)} "
+    longer = text.replace(" north east ", " | ")
+    naive = {
+        "hotel-area": {v for v in AREA.values or () if f" {v} " in (text if v == "north east" else longer)},
+        "train-day": {v for v in ("monday", "friday") if f" {v} " in text}
+        | ({"2"} if {"2", "two"} & {*words} else set()),
+    }
+    shown = Mentions(SCHEMA, lambda words: ENCODER.pieces(words).ids).find([ENCODER.pieces(text)])
+    places = {str(SCHEMA.slots[j]): tokens(ENCODER, ids) for j, ids in shown.items()}
+    for slot, values in naive.items():
+        assert sorted(places.get(slot, "").split()) == sorted(" ".join(values).split())
