@@ -7,7 +7,7 @@ from tiny import tokens, turn_input
 
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
-from somdst.model.mentions import MOST, Mentions
+from somdst.model.mentions import MOST
 
 AREA = Slot.of("hotel", "area", values=("north", "south", "north east"))
 DAY = Slot.of("train", "day", values=("friday", "monday", "2"))
@@ -21,7 +21,7 @@ def found(text: str, schema: Schema = SCHEMA) -> dict[str, str]:
     table = ENCODER.table(schema)
     assert table.mentions is not None
     said = table.mentions.find([ENCODER.pieces(text)])
-    return {str(schema.slots[j]): tokens(ENCODER, ids) for j, ids in said.items()}
+    return {str(schema.slots[j]): tokens(ENCODER, table.mentions.shown(j, places)) for j, places in said.items()}
 
 
 def test_a_listed_value_is_shown_beside_its_slot() -> None:
@@ -78,7 +78,6 @@ def test_as_a_naive_search_finds_them(words: list[str]) -> None:
         "train-day": {v for v in ("monday", "friday") if f" {v} " in text}
         | ({"2"} if {"2", "two"} & {*words} else set()),
     }
-    shown = Mentions(SCHEMA, lambda words: ENCODER.pieces(words).ids).find([ENCODER.pieces(text)])
-    places = {str(SCHEMA.slots[j]): tokens(ENCODER, ids) for j, ids in shown.items()}
+    shown = found(text)
     for slot, values in naive.items():
-        assert sorted(places.get(slot, "").split()) == sorted(" ".join(values).split())
+        assert sorted(shown.get(slot, "").split()) == sorted(" ".join(values).split())

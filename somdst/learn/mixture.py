@@ -189,15 +189,23 @@ def _variant(schema: Schema, service: str, variant: Mapping[str, Slot]) -> dict[
 
 
 def _others(slots: Sequence[Slot], distractors: Sequence[Schema], rng: random.Random) -> list[Slot]:
-    """The slots of one to three other domains, as long as no name occurs twice."""
+    """The slots of one to three other domains, as long as no name occurs twice. Two in three are the likeliest of a few
+    to be confused: a second slot for a day teaches more than one for a colour."""
     taken, found = {slot.domain for slot in slots}, list[Slot]()
+    own = _words(slots)
     for _ in range(rng.choice((1, 1, 2, 3))):
-        other = rng.choice(distractors)
+        few = rng.sample(distractors, min(LIKELY, len(distractors)) if rng.random() < 2 / 3 else 1)
+        other = max(few, key=lambda schema: len(own & _words(schema.slots)))
         domain = rng.choice(other.domains)
         if domain not in taken:
             taken.add(domain)
             found += [slot for slot in other.slots if slot.domain == domain]
     return found
+
+
+def _words(slots: Sequence[Slot]) -> set[str]:
+    """The words of the slots' names, and their listed values."""
+    return {word for slot in slots for word in (*slot.name.replace("_", " ").split(), *(slot.values or ()))}
 
 
 def _renamed(turn: Turn, renamed: Mapping[str, Slot]) -> Turn:
@@ -215,10 +223,12 @@ OWN = Variation(drop=0.1, distract=0.1, undescribed=0.02, histories=(3, 5, 5))
 """For the corpus itself: mostly as it is."""
 GUIDED = Variation(paraphrase=0.8, drop=0.3, distract=0.4, undescribed=0.1, histories=HISTORIES)
 """For corpora whose dialogues have schemas of their own."""
-MADE = Variation(drop=0.2, distract=0.35, histories=HISTORIES)
+MADE = Variation(drop=0.2, distract=0.5, histories=HISTORIES)
 """For made dialogues, whose descriptions vary already."""
 DISTRACTING = 400
 """Made schemas that other slots are drawn from."""
+LIKELY = 8
+"""Of so many, the schema that is most alike is taken."""
 
 
 def read_mixture(task: Task, settings: Settings) -> Mixture:

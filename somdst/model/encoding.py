@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
@@ -75,6 +75,8 @@ class Encoding:
     regions: tuple[Region, ...]
     cut: int = 0
     """How many dialogue pieces did not fit and were cut."""
+    said: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """By slot, the places in its closed list of the values that the turn says."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -223,6 +225,7 @@ class Encoder:
                 ),
             ),
             cut=_lost(past_regions, cut_past) + _lost(current_regions, cut_current),
+            said=said,
         )
 
     def _length(self, table: SlotTable) -> int:
@@ -247,8 +250,7 @@ class Encoder:
                 ids += end
         return ids, regions
 
-    def _said(self, turn: Turn, table: SlotTable) -> Mapping[int, list[int]]:
-        """The pieces of the listed values that a turn says, by slot."""
+    def _said(self, turn: Turn, table: SlotTable) -> Mapping[int, Sequence[int]]:
         if table.mentions is None:
             return {}
         return table.mentions.find([self._pieces(text, table.rules) for text in (turn.system, turn.user) if text])
@@ -258,7 +260,7 @@ class Encoder:
         state: State,
         table: SlotTable,
         order: Sequence[int],
-        said: Mapping[int, list[int]],
+        said: Mapping[int, Sequence[int]],
         longest: int | None = None,
     ) -> tuple[list[int], list[int], list[Region]]:
         """The memory; at most `longest` pieces of each value, where that is given."""
@@ -277,8 +279,8 @@ class Encoder:
                 pieces = Pieces(text, value_ids[:longest], places[:longest])
                 regions.append(Region("slot", len(ids), len(ids) + len(pieces.ids), _spoken(value), pieces, slot=slot))
                 ids += pieces.ids
-            if j in said:
-                ids += self._colon + said[j]
+            if table.mentions and j in said:
+                ids += self._colon + table.mentions.shown(j, said[j])
         return ids, offsets, regions
 
     # Values

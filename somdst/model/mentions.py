@@ -28,27 +28,28 @@ class Mentions:
     def __init__(self, schema: Schema, pieces: Callable[[str], list[int]]) -> None:
         self._said: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
         """Word pieces -> the slots, and the places in their lists, of the values that are said so."""
-        self.pieces: dict[tuple[int, int], list[int]] = {}
+        self._pieces: dict[tuple[int, int], list[int]] = {}
         """The word pieces of a value, by slot and place in its list."""
         for j, slot in enumerate(schema.slots):
             for place, value in enumerate(slot.values or ()):
                 words = value.lower().replace("_", " ")
                 if words in SAID_OF_ANYTHING:
                     continue
-                self.pieces[j, place] = pieces(words)
+                self._pieces[j, place] = pieces(words)
                 for text in filter(None, (words, _OTHER_SPELLING.get(words))):
                     self._said[tuple(pieces(text))].append((j, place))
         self._lengths = sorted({len(said) for said in self._said}, reverse=True)
 
     def find(self, texts: Sequence[tuple[str, list[int], list[tuple[int, int]]]]) -> dict[int, list[int]]:
-        """The word pieces to show per slot: of its values that the texts say, in the order in which they are said."""
+        """Per slot, the places in its list of the values that the texts say, in the order in which they are said."""
         found: dict[int, dict[int, None]] = defaultdict(dict)
         for j, place in chain.from_iterable(self._find(*text) for text in texts):
             found[j][place] = None
-        return {
-            j: [piece for place in list(places)[-MOST:] for piece in self.pieces[j, place]]
-            for j, places in found.items()
-        }
+        return {j: list(places)[-MOST:] for j, places in found.items()}
+
+    def shown(self, j: int, places: Sequence[int]) -> list[int]:
+        """The word pieces of these values of a slot."""
+        return [piece for place in places for piece in self._pieces[j, place]]
 
     def _find(self, text: str, ids: list[int], offsets: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Longest first, and per slot no value inside another: "new york city" does not say "york"."""

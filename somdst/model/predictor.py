@@ -28,7 +28,7 @@ from somdst.memory.schema import Schema
 from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder, Encoding, mention
 from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
-from somdst.model.values import Lexicon, Proposal, clashes, covered, nearest, resolve_duplicates
+from somdst.model.values import Lexicon, Proposal, clashes, covered, favour_said, nearest, resolve_duplicates
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -283,7 +283,7 @@ class ModelPredictor(ABC):
             if (generated := proposals.get(str(slot))) is None:
                 continue
             values = slot.values or ()
-            P = _softmax(vectors @ queries[j])  # [values]
+            P = _softmax(favour_said(vectors @ queries[j], turn.encoding.said.get(j, ())))  # [values]
             best = int(P.argmax())
             said = nearest(str(generated.value), values) if generated.value else None
             if said is not None and generated.probability >= P[best]:
