@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """What a turn costs with few slots and with many, and what it costs to compile a schema: `python benchmarks/slots.py`.
 
-The same turns, one at a time, under schemas of 5, 30, 100 and 300 slots out of the written domains, and under MultiWOZ's.
+The same turns, one at a time, under schemas of 5, 30, 100 and 300 slots of the written domains, and under the own one.
 The schemas alternate. `--beside FOLDER` adds another model, with its own schema, to the same run.
 """
 
