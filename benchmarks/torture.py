@@ -275,6 +275,9 @@ class Clients:
 
     def end(self) -> None:
         """Everything once, whatever chance did before; an erasure last, so that nothing overwrites what it leaves."""
+        for id in sorted(self.made - self.erased):
+            for version in range(self.sent("read", id).answer.get("version", 0) + 1):
+                self.sent("version", id, named=version)
         id, key = self._create(self._chance), f"{self.prefix}-last"
         first, other = (self._request("turn", id, self._chance).with_key(key) for _ in range(2))
         self._call(first, self.urls[0], hang_up=True)
@@ -388,10 +391,11 @@ class Clients:
             time.sleep(0.2)
         raise TortureError(f"The conversation {id} could not be erased: the last answer was {call.status}.")
 
-    def sent(self, kind: str, id: str, chance: random.Random | None = None) -> Call:
-        """One request without a key, until it is answered."""
+    def sent(self, kind: str, id: str, chance: random.Random | None = None, *, named: int | None = None) -> Call:
+        """One request without a key, until it is answered. `named` is the version to read, by chance if it is None."""
         chance = chance or self._chance
-        named = chance.randint(0, self._last_version(id)) if kind == "version" else None
+        if kind == "version" and named is None:
+            named = chance.randint(0, self._last_version(id))
         request = Request(kind, id, "", None, None, named) if kind in READS else self._request(kind, id, chance)
         for _ in range(ATTEMPTS):
             call = self._call(request, chance.choice(self.urls))

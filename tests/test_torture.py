@@ -54,7 +54,7 @@ FOUND: dict[str, tuple[set[str], Sequence[str]]] = {
     "version-check": ({"versions", "durable"}, ()),
     "key-check": ({"keys"}, ()),
     "fsync": ({"durable"}, ("power cuts",)),
-    "transaction": ({"prefixes", "replay", "versions"}, ()),
+    "transaction": ({"prefixes", "replay", "versions", "durable"}, ()),
     "replay": ({"replay"}, ()),
     "stale-read": ({"order"}, ()),
     "erasure": ({"erased"}, ()),

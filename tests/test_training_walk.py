@@ -22,6 +22,7 @@ from somdst.learn.settings import load_settings
 from somdst.learn.start import new_model
 from somdst.learn.task import read_task
 from somdst.learn.trainer import Trainer
+from somdst.memory.schema import Schema, Slot
 
 PACKAGE = Path(somdst.__file__).parent
 SECTION = "## The files that a training example passes through"
@@ -32,6 +33,10 @@ def listed() -> list[str]:
     text = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = text.partition(SECTION)[2].partition("\n## ")[0]
     return re.findall(r"^\| `([^`]+\.py)` \|", section, flags=re.MULTILINE)
+
+
+WITHOUT_LISTS = Schema([Slot.of(slot.domain, slot.name) for slot in SYNTHETIC_SCHEMA.slots])
+"""With closed lists, `model/mentions.py` is entered too."""
 
 
 @contextmanager
@@ -61,7 +66,7 @@ def test_the_walk_is_short_and_written_down(tmp_path: Path, monkeypatch: pytest.
     )
     files: list[str] = []
     with following(files):
-        task = read_task(corpus, schema=SYNTHETIC_SCHEMA)
+        task = read_task(corpus, schema=WITHOUT_LISTS)
     step: Callable[..., list[float]] = Trainer._step
 
     def followed(*arguments: Any) -> list[float]:

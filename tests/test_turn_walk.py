@@ -51,12 +51,13 @@ def test_the_files_that_a_turn_passes_through(tmp_path: Path) -> None:
     settings = Settings(database=str(tmp_path / "conversations.sqlite"))
     with trace.watching_new_threads(), served(settings, tracker) as url, httpx.Client(base_url=url) as web:
         path = f"/v1/conversations/{web.post('/v1/conversations').json()['id']}/turns"
-        web.post(path, json={"user": "I need a cheap hotel in the north."}).raise_for_status()
+        web.post(path, json={"user": "I want italian food in the centre."}).raise_for_status()
         trace.on = True
-        turn = {"system": "For how many people?", "user": "For 3 people, from friday on."}
+        turn = {"system": "For how many people?", "user": "For 2 people at 18:30 on friday."}
         answer = web.post(path, json=turn, headers={"idempotency-key": "turn-2"})
         trace.on = False
-    assert answer.json()["entry"]["changes"], "the model wrote something, so that all of it has run"
+    said = answer.json()
+    assert said["entry"]["changes"] and not said["pending"], "the model wrote something, and has nothing to ask"
     section = ARCHITECTURE.read_text(encoding="utf-8").partition("## The files that a turn passes through")[2]
     listed = re.findall(r"^\| `([\w/]+\.py)` \|", section.partition("\n## ")[0], re.MULTILINE)
     assert sorted(listed) == sorted(trace.files), f"in the order of their first call: {', '.join(trace.files)}"

@@ -97,6 +97,7 @@ class SlotTable:
     values: dict[int, list[list[int]]]
     """For slots with a closed list: [CLS] value [SEP] for each of its values."""
     mentions: Mentions | None
+    """None where no slot has a closed list."""
 
 
 class Encoder:
@@ -142,18 +143,19 @@ class Encoder:
     def _table_uncached(self, schema: Schema) -> SlotTable:
         names = [self._raw_ids(slot_words(slot, plain=self.config.format_version > 1)) for slot in schema.slots]
         compact = self.config.layout == "compact"
+        listed = {
+            j: [self.value_text(value) for value in slot.values]
+            for j, slot in enumerate(schema.slots)
+            if slot.values is not None
+        }
         return SlotTable(
             schema=schema,
             rules=self._rules(schema),
             names=names,
             heads=[[self.slot] if compact else [self.slot, *ids, *self._dash] for ids in names],
             texts=[self.slot_text(slot, name) for slot, name in zip(schema.slots, names, strict=True)],
-            values={
-                j: [self.value_text(value) for value in slot.values]
-                for j, slot in enumerate(schema.slots)
-                if slot.values is not None
-            },
-            mentions=None if self.fixed_schema else Mentions(schema, self._raw_ids),
+            values=listed,
+            mentions=Mentions(schema, self._raw_ids) if listed and not self.fixed_schema else None,
         )
 
     def _rules(self, schema: Schema) -> TextRules:
