@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.prediction import Evidence, Prediction, Predictor, TurnInput
-from somdst.tracking import audit, edits
+from somdst.tracking import audit, edits, records
 from somdst.tracking.log import EMPTY, Result, append, leaving, replay
 from somdst.tracking.old_logs import read_log
 from somdst.tracking.records import WINDOW, Change, Entry, Pending, RecentTurn, Refused, Snapshot, adapter
@@ -451,3 +452,18 @@ def test_scripted_predictors() -> None:
     assert isinstance(scripted, Predictor)
     (forced,) = scripted.predict([TurnInput(None, Turn("", "x"), State())], operations=[{AREA: Operation.DELETE}])
     assert forced.slots[AREA].operation is Operation.DELETE and forced.values == {}
+
+
+def test_one_thread_at_a_time_builds_what_turns_records_into_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pydantic parses source code for it. In threads that fails now and then, with a SystemError in Python 3.11."""
+    others: list[bool] = []
+
+    def build(kind: Any) -> Any:
+        other = Thread(target=lambda: others.append(records._BUILDING.acquire(blocking=False)))
+        other.start()
+        other.join()
+        return kind
+
+    monkeypatch.setattr(records, "_build_adapter", build)
+    assert records.adapter(Entry) is Entry
+    assert others == [False]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from threading import RLock
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from somdst.errors import StateError
@@ -103,9 +104,19 @@ class JsonRecord:
         return found
 
 
-@cache
+_BUILDING = RLock()
+
+
 def adapter(kind: Any) -> Any:
     """The `TypeAdapter` of a record's class."""
+    with (
+        _BUILDING
+    ):  # pydantic parses the source of a class for its docstrings, and Python 3.11 fails at that in threads
+        return _build_adapter(kind)
+
+
+@cache
+def _build_adapter(kind: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
