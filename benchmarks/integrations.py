@@ -3,7 +3,8 @@
 
 The same dialogues, turn by turn: as a bare `Conversation.update`; through the LangGraph node and its reducer; through a
 whole graph with a checkpointer in memory; and through the MCP server, a process of its own, over stdio and over HTTP.
-The ways alternate, dialogue after dialogue.
+The ways alternate in random order, dialogue after dialogue, because each disturbs the one after it: a process keeps its
+cores busy for a moment after its turn.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+from random import Random
 from typing import Annotated, Any
 
 import typer
@@ -73,13 +75,14 @@ async def measure(model: str, work: Sequence[Dialogue], *, rounds: int) -> dict[
                 "MCP over stdio": tools(over_stdio),
                 "MCP over HTTP": tools(over_http),
             }
+            chance = Random(0)
             for number in range(rounds + 1):
                 for dialogue in work:
-                    for way, start in ways.items():
-                        times = [taken async for taken in timed(start(), dialogue)]
+                    for way in chance.sample(list(ways), len(ways)):
+                        times = [taken async for taken in timed(ways[way](), dialogue)]
                         if number:  # the first round warms up
                             seconds.setdefault(way, []).extend(times)
-    return {way: Latency.of(times) for way, times in seconds.items()}
+    return {way: Latency.of(seconds[way]) for way in ways}
 
 
 async def timed(say: Say, dialogue: Dialogue) -> AsyncIterator[float]:

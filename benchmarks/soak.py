@@ -21,7 +21,7 @@ from statistics import mean
 from typing import Annotated, Any
 
 import typer
-from history import Call, History, Violation, check, count
+from history import Call, History, Violation, as_text, check, count
 from load import Connections, arrivals, percentile, without_pause
 from nemesis import Replica, start_replicas
 from postgres import own_postgres
@@ -200,7 +200,9 @@ class Users:
             began = next(self._ticks)
             status, answer = await self._post(path, body, key)
             ended = next(self._ticks)
-            kept: dict[str, Any] = {name: answer[name] for name in ("version", "entry") if name in answer}
+            kept: dict[str, Any] = {"version": answer["version"]} if "version" in answer else {}
+            if "entry" in answer:
+                kept["entry"] = as_text(answer["entry"])
             made = str(answer.get("id", "")) if kind == "create" else id
             self.calls.append(Call(kind, made, began, ended, status, "", key, mark, answer=kept))
             if status is not None and status < 300:

@@ -24,6 +24,7 @@ from somdst.cli.main import run_alone
 from somdst.cli.output import print_json, print_tables, working
 from somdst.evaluate.tables import Table
 from somdst.store import Store, Write
+from somdst.store.database import count_rows
 from somdst.store.layout import conversations, entries
 from somdst.store.writes import dump
 
@@ -88,6 +89,8 @@ def stock(store: Store, start: int, end: int) -> None:
         with store.database.write() as connection:
             connection.execute(insert(conversations), made)
             connection.execute(insert(entries), logs)
+    with store.database.write() as connection:
+        count_rows(connection)
     store.erase(TENANT, template)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy import Connection, MetaData, Table, func, insert, inspect, select
 
 from somdst.errors import StoreError
-from somdst.store.database import Database
+from somdst.store.database import Database, count_rows
 from somdst.store.layout import metadata
 from somdst.store.migrations import LATEST, current, migrate
 
@@ -69,6 +69,7 @@ def _copy_rows(reading: Connection, writing: Connection) -> Copied:
             writing.execute(insert(table), [dict(row) for row in part])
     conversations = Table("conversations", MetaData(), autoload_with=writing, resolve_fks=False)
     count = writing.execute(select(func.count()).select_from(conversations)).scalar_one()
+    count_rows(writing)
     return Copied(count, layout == LATEST)
 
 

@@ -125,6 +125,13 @@ class Database:
         return connection if self.sqlite else connection.execution_options(isolation_level="REPEATABLE READ")
 
 
+def count_rows(connection: Connection) -> None:
+    """After many rows were written at once: PostgreSQL plans by counts, which it would take a minute to make itself.
+    Until then it may read whole tables. SQLite needs none."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("ANALYZE")
+
+
 Place = tuple[float, str]
 """Where a page starts: when the last row of the page before was made, and its id."""
 
