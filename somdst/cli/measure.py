@@ -201,7 +201,7 @@ def analyze(
     schema: options.SchemaOption = None,
     timed_turns: TimedOption = 100,
 ) -> None:
-    """Analyse a model's errors and costs: all eight oracles, operations, values generated, complexity.
+    """Analyse a model's errors and costs: all combinations of oracles, operations, values generated, complexity.
 
     Example: `somdst analyze default multiwoz-2.1/dev.jsonl.xz --limit 100`
     """

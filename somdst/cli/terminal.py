@@ -138,7 +138,7 @@ COMMANDS = {
     "correct": Command("/correct SLOT VALUE", "write a value by hand; `dontcare` for any", Session.correct),
     "delete": Command("/delete SLOT", "empty a slot", Session.delete),
     "pin": Command("/pin SLOT", "only new words change this slot from now on", Session.pin),
-    "unpin": Command("/unpin SLOT", "let it go again", Session.unpin),
+    "unpin": Command("/unpin SLOT", "let any turn change this slot again", Session.unpin),
     "yes": Command("/yes [SLOT]", "make the writes that were held back", Session.confirm),
     "no": Command("/no [SLOT]", "drop the writes that were held back", Session.reject),
     "why": Command("/why SLOT", "everything that happened to a slot", Session.why),
