@@ -14,6 +14,11 @@ class SomdstError(Exception):
     """Base of all: catch this to catch everything that somdst raises on purpose."""
 
 
+def sentence(error: SomdstError) -> str:
+    """What an error says, as one line that any encoding can write, whatever it quotes."""
+    return " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
+
+
 class SchemaError(SomdstError):
     """A schema file that cannot be used, or a slot that is not in the schema."""
 

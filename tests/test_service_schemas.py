@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from bad_schemas import BAD, listing
 from postgres import PostgresServer
 from services import Server
 from waiting import LIMIT
@@ -248,46 +248,6 @@ def test_a_schema_in_use_stays(client: Client) -> None:
 
 
 # Bad schemas
-
-
-def wide(count: int) -> dict[str, Any]:
-    return {"domains": {"d": {f"slot {n}": None for n in range(count)}}}
-
-
-def listing(values: list[Any], **more: Any) -> dict[str, Any]:
-    return {"domains": {"d": {"s": {"values": values, **more}}}}
-
-
-BAD: dict[str, tuple[Any, str]] = {
-    "an enum of 10,000 values": (listing([str(n) for n in range(10_000)]), "lists 10,000 values and can list 500"),
-    "300 slots": (wide(300), "has 300 slots; at most 200"),
-    "lists of 3,000 values": (
-        {"domains": {"d": {f"s{n}": [f"v{i}" for i in range(300)] for n in range(10)}}},
-        "has 3,000 values in its closed lists; at most 2,000",
-    ),
-    "duplicate names after cleaning": (
-        {"domains": {"d": {"Book Day": None, "book_day": None}}},
-        'Two slots are called "d-book_day", but for capitals, spaces and underscores',
-    ),
-    "duplicate values after cleaning": (listing(["red", "Red "]), 'lists the value "Red " twice'),
-    "every slot differs from every other": (
-        wide(60) | {"different": [[f"d-slot {n}" for n in range(60)]]},
-        "has 1,770 pairs of slots that must differ",
-    ),
-    "a long name": ({"domains": {"d": {"n" * 101: None}}}, "has a name of 101 characters"),
-    "a long description": (listing(["x"], description="d" * 1001), "has a description of 1,001 characters"),
-    "a long value": (listing(["v" * 201]), "has a value of 201 characters"),
-    "an empty value": (listing(["  "]), "has an empty value"),
-    "half a character": (listing(["x"], description="\ud800"), "characters that are no text"),
-    "a zero": ({"domains": {"d\0": {"s": None}}}, "characters that are no text"),
-    "no slot": ({"domains": {}}, "at least one slot"),
-    "something else": ({"title": "no schema"}, "`domains`"),
-    "empty text": ("  \n", "The schema is empty"),
-    "half a JSON": ('{"domains": {', "not valid JSON"),
-    "a tab in YAML": ("domains:\n\tpizza: x", "not valid YAML: found character .* in line 2"),
-    "an alias": ("domains: {a: &a {x: }, b: *a}", "repeats a part by an alias"),
-    "a list": ("- pizza", "`domains`"),
-}
 
 
 @pytest.mark.parametrize("name", list(BAD))

@@ -19,7 +19,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from somdst import __version__
-from somdst.errors import Conflict, InputError, SomdstError
+from somdst.errors import Conflict, InputError, SomdstError, sentence
 from somdst.integrations import extra
 from somdst.memory.dialogue import Turn
 from somdst.service.configuration import LOCAL, Settings
@@ -224,7 +224,7 @@ def _tool(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return shape.dump_python(method(**arguments), mode="json")
         except SomdstError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(sentence(error)) from error
 
     return answer
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast, get_args
 
 from somdst.errors import SchemaError
-from somdst.memory.schema import Schema, Slot, SlotType, read_flag, value_text
+from somdst.memory.schema import Schema, Slot, SlotType, read_flag, read_text, value_text
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 MAX_SLOTS: Final = 1000
@@ -161,7 +161,7 @@ class _Reader:
                 raise SchemaError(f"The JSON Schema {problem}.") from None
             if not shape.is_object:
                 raise SchemaError("The JSON Schema is not an object with `properties`: its properties are the slots.")
-            title = str(shape.leaves[0].get("title") or "")
+            title = read_text(shape.leaves[0].get("title"), "`title` of the JSON Schema")
             self._object(shape, _clean(domain or name) or _snake_case(title), ())
             self.found.text_rules = self.found.text_rules or root.get("x-text-rules")
         if self.skip:
@@ -217,8 +217,8 @@ class _Reader:
             type=cast(SlotType, given),
             required=required and not shape.nullable,
             redact=read_flag(shape.node.get("x-redact"), f"`x-redact` of `{name}`"),
-            ask=str(shape.node.get("x-ask") or ""),
-            confirm=str(shape.node.get("x-confirm") or ""),
+            ask=read_text(shape.node.get("x-ask"), f"`x-ask` of `{name}`"),
+            confirm=read_text(shape.node.get("x-confirm"), f"`x-confirm` of `{name}`"),
         )
         self._add(Property(path, slot, originals))
         return slot
@@ -365,7 +365,7 @@ def _description(name: str, shape: _Shape) -> str:
     nodes = [shape.node, *(shape.leaves if len(shape.leaves) == 1 else ())]
     for key in ("description", "title"):
         for node in nodes:
-            text = str(node.get(key) or "")
+            text = read_text(node.get(key), f"`{key}` of `{name}`")
             if text and (key == "description" or _letters(text) != _letters(name)):
                 return text
     return ""

@@ -339,18 +339,20 @@ def _read_slot(domain: str, name: str, entry: object) -> Slot:
         values = None
     if values is not None and (not isinstance(values, list) or not values):
         raise SchemaError(f"{where} has `values` that are not a list with at least one value.")
+    if any(not isinstance(value, (str, int, float)) for value in values or ()):
+        raise SchemaError(f"{where} lists values that are neither text nor numbers nor booleans: write them as text.")
     if (type_ := entry.get("type") or "text") not in get_args(SlotType):
         raise SchemaError(f"{where} has the type {type_!r}: use one of {', '.join(get_args(SlotType))}.")
     return Slot.of(
         domain,
         name,
-        description=str(entry.get("description") or ""),
+        description=read_text(entry.get("description"), f"{where}: `description`"),
         values=None if values is None else tuple(value_text(value) for value in values),
         type=cast(SlotType, type_),
         required=read_flag(entry.get("required"), f"{where}: `required`"),
         redact=read_flag(entry.get("redact"), f"{where}: `redact`"),
-        ask=str(entry.get("ask") or ""),
-        confirm=str(entry.get("confirm") or ""),
+        ask=read_text(entry.get("ask"), f"{where}: `ask`"),
+        confirm=read_text(entry.get("confirm"), f"{where}: `confirm`"),
     )
 
 
@@ -364,6 +366,13 @@ def read_flag(value: object, what: str) -> bool:
     if not isinstance(value, (str, bool, type(None))) or value not in known:
         raise SchemaError(f"{what} is true or false, not {value!r}.")
     return known[value]
+
+
+def read_text(value: object, what: str) -> str:
+    """A text, or a number, as text; empty where there is none."""
+    if isinstance(value, (Mapping, list)):
+        raise SchemaError(f"{what} is text, not {value!r:.80}.")
+    return str(value or "")
 
 
 def value_text(value: object) -> str:

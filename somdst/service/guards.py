@@ -35,6 +35,7 @@ from somdst.errors import (
     StateError,
     TooMuch,
     Unavailable,
+    sentence,
 )
 from somdst.service.api_keys import Keys
 from somdst.service.configuration import LOCAL, Settings
@@ -98,7 +99,7 @@ def loopback(host: str) -> bool:
 def problem(error: SomdstError) -> JSONResponse:
     """An error as an answer."""
     status = status_of(error)
-    body: dict[str, object] = {"error": " ".join(str(error).split())}  # one line, whatever it quotes
+    body: dict[str, object] = {"error": sentence(error)}
     if (version := getattr(error, "version", None)) is not None:
         body["version"] = version
     headers = {"retry-after": str(getattr(error, "retry_after", RETRY_AFTER))} if status in (429, 503) else {}
@@ -169,8 +170,8 @@ class Observed:
         except Exception as error:
             log("failure", level=logging.ERROR, error=error, request=request_id, route=_route(scope))
             if not status:
-                sentence = f"Something went wrong inside the service: report it with the request id {request_id}."
-                await JSONResponse({"error": sentence}, 500)(scope, receive, send_with_headers)
+                said = f"Something went wrong inside the service: report it with the request id {request_id}."
+                await JSONResponse({"error": said}, 500)(scope, receive, send_with_headers)
         finally:
             self._note(scope, status, time.perf_counter() - started, request_id)
 

@@ -25,7 +25,8 @@ MAX_ALL_VALUES = 2_000
 MAX_NAME = 100
 MAX_DESCRIPTION = 1_000
 MAX_VALUE = 200
-"""Characters of a domain or a slot's name, of a description, and of a listed value."""
+MAX_QUESTION = 300
+"""Characters of a domain or a slot's name, of a description, of a listed value, and of `ask` and `confirm`."""
 MAX_PAIRS = 1_000
 """Pairs of slots that must differ; 45 slots together are 990."""
 
@@ -83,14 +84,17 @@ def _check_slot(slot: Slot) -> None:
             f"{where} lists {len(values):,} values and can list {MAX_VALUES:,}: leave `values` out, and look up what "
             "users say in your own data."
         )
-    texts = [(slot.domain, MAX_NAME, "domain"), (slot.name, MAX_NAME, "name")]
-    texts += [(slot.description, MAX_DESCRIPTION, "description"), *((value, MAX_VALUE, "value") for value in values)]
-    for text, most, what in texts:
+    needed = [(slot.domain, MAX_NAME, "domain"), (slot.name, MAX_NAME, "name")]
+    needed += [(value, MAX_VALUE, "value") for value in values]
+    optional = [(slot.description, MAX_DESCRIPTION, "description")]
+    optional += [(slot.ask, MAX_QUESTION, "question `ask`"), (slot.confirm, MAX_QUESTION, "question `confirm`")]
+    for text, most, what in (*needed, *optional):
         if len(text) > most:
             raise SchemaError(f"{where} has a {what} of {len(text):,} characters; at most {most:,} are read: cut it.")
         if any(unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t" for letter in text):
             raise SchemaError(f"{where} has a {what} with characters that are no text: write it again.")
-        if not text.strip() and what != "description":
+    for text, _, what in needed:
+        if not text.strip():
             raise SchemaError(f"{where} has an empty {what}: write one, or leave it out.")
     if twice := _repeated(values):
         raise SchemaError(f'{where} lists the value "{_shown(twice)}" twice: remove one of the two.')
