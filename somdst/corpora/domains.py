@@ -1,4 +1,4 @@
-"""Written domains: small descriptions of what people talk about, each with its slots, its own words and a few dialogues.
+"""Written domains: small descriptions of what people talk about, each with slots, its own words and a few dialogues.
 
 `load_domains` reads the files in `written/`, whose format is described in the README beside them. Thirty domains are
 held out for dev, so that a tracker is measured on schemas it has never seen. Making conversations out of domains is
