@@ -69,13 +69,58 @@ def test_an_empty_state_sets_nothing() -> None:
     assert (trip.model_fields_set, trip.hotel, notes) == (set(), None, ())
 
 
-@pytest.mark.parametrize("text", ["next friday", "5", "2026"])
+@pytest.mark.parametrize("text", ["next friday", "5", "2026", "20260301", "2026-02-31", "25:00"])
 @pytest.mark.parametrize("field", ["day", "at", "paid"])
 def test_a_date_that_is_none_stays_text_with_a_note(field: str, text: str) -> None:
     trip, notes = State({f"hotel-{field}": text}).as_model(Trip)
     assert getattr(trip.hotel, field) == text
     reason = f'"{text}" does not fit `hotel.{field}`: it stays text, since only the application knows today\'s date.'
     assert notes == (Note(f"hotel-{field}", f"hotel.{field}", text, True, reason),)
+
+
+class Stay(BaseModel):
+    """Dates and times with limits and validators of their own."""
+
+    day: date | None = Field(None, ge=date(2026, 1, 1))
+    at: time | None = None
+    paid: datetime | None = Field(None, lt=datetime(2030, 1, 1))
+    nights: int = 1
+
+    @field_validator("at")
+    @classmethod
+    def _while_open(cls, value: time) -> time:
+        if value.hour < 8:
+            raise ValueError("the desk opens at eight")
+        return value
+
+    @model_validator(mode="after")
+    def _short(self) -> Stay:
+        if self.nights > 7:
+            raise ValueError("a week at most")
+        return self
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "says"),
+    [
+        ("day", "2025-12-31", "input should be greater than or equal to 2026-01-01."),
+        ("at", "07:30", "the desk opens at eight."),
+        ("paid", "2031-05-01T10:00:00", "input should be less than 2030-01-01"),
+        ("paid", "2031-05-01", "input should be less than 2030-01-01"),
+    ],
+)
+def test_a_date_that_the_model_refuses_is_unset_for_the_reason_of_the_model(field: str, text: str, says: str) -> None:
+    stay, [note] = State({f"stay-{field}": text}).as_model(Stay)
+    assert note.reason.startswith(f'"{text}" does not fit `{field}`: {says}') and not note.kept
+    assert getattr(stay, field) is None and stay.model_fields_set == set()
+
+
+def test_the_whole_is_not_validated_while_a_date_is_text() -> None:
+    state = State({"stay-nights": "9", "stay-day": "tomorrow"})
+    stay, [note] = state.as_model(Stay)
+    assert (stay.day, stay.nights, note.kept) == ("tomorrow", 9, True)
+    _, [note] = state.with_values({"stay-day": "2026-03-01"}).as_model(Stay)
+    assert note.reason == "Stay as a whole is not valid: a week at most."
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ An error instead would lose everything else that is known; notes inside the inst
 not have.
 
 Unset stays unset: only fields with a value of the state are in `model_fields_set`. A required field without a value is
-absent, as with pydantic's `model_construct`. The validators of the whole model run once it is complete.
+absent, as with pydantic's `model_construct`. The validators of the whole model run once it is complete, and no date in
+it is still text.
 
 Says nothing on what a model's fields are called as slots; see `json_schema.py`. pydantic is imported at the first call.
 """
@@ -18,6 +19,7 @@ import json
 import re
 from collections.abc import Mapping
 from copy import copy
+from datetime import date, datetime, time
 from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar, get_args
 
@@ -38,7 +40,8 @@ class Note(NamedTuple):
     value: Value | None
     """What the state has."""
     kept: bool
-    """Whether the field holds it as text. Only dates and times are kept: "next friday" needs to know today."""
+    """Whether the field holds it as text: what is meant as a date or time but not written as one, since "next friday"
+    needs to know today."""
     reason: str
     """One sentence."""
 
@@ -72,8 +75,8 @@ def as_model(state: State, model: type[M], *, domain: str | None = None) -> Fill
         part = parts[place]
         if value is DONTCARE:
             notes.append(Note(slot, field, value, False, f"The user has no preference: `{field}` is unset."))
-        elif problem := part.take(item.path[-1], _converted(str(value), item)):
-            kept = item.slot.type in _WHEN
+        elif problem := part.take(item.path[-1], converted := _converted(str(value), item)):
+            kept = item.slot.type in _WHEN and not _is_written_as(item.slot.type, converted)
             if kept:
                 part.kept[item.path[-1]] = str(value)
                 problem = "it stays text, since only the application knows today's date"
@@ -83,13 +86,31 @@ def as_model(state: State, model: type[M], *, domain: str | None = None) -> Fill
     return Filled(instance, tuple(notes))
 
 
-_WHEN: Final = ("date", "time", "datetime")
+_WHEN: Final = {"date": date, "time": time, "datetime": datetime}
 
 
 @lru_cache(maxsize=256)
 def _properties(model: Any, domain: str | None) -> dict[str, Property]:
     """The model's fields by slot. Fields that cannot be slots are left out: they stay unset."""
     return {str(item.slot): item for item in read(json_schema_of(model), domain=domain).properties}
+
+
+def _is_written_as(when: str, value: object) -> bool:
+    """Whether this is a date or time of its own, so that a limit or a validator of the model said no."""
+    from pydantic import ValidationError
+
+    try:
+        _plain(when).validate_json(json.dumps(value))
+    except ValidationError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=3)
+def _plain(when: str) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_WHEN[when])
 
 
 # Validation, one object at a time
