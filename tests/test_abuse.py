@@ -117,6 +117,33 @@ def test_over_http(tmp_path: Path) -> None:
         assert web.delete(path).status_code == 204, "nor is erasing"
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [("--max-conversations", "1"), ("--max-bytes", "1"), ("--turns-per-second", "0.0001")],
+    ids=lambda one: one[0],
+)
+def test_what_was_done_is_answered_again_over_the_limits(tmp_path: Path, limits: tuple[str, str]) -> None:
+    """A client that lost an answer gets it by its key, though that very request used up what it may do or store."""
+    with Server(str(tmp_path / "c.sqlite"), *limits) as server, httpx.Client(base_url=server.url) as web:
+
+        def post(path: str, key: str, **body: str) -> httpx.Response:
+            return web.post(path, json=body, headers={"idempotency-key": key})
+
+        path, body, other = "/v1/conversations", {"subject": "customer-16"}, {"subject": "customer-17"}
+        made = post(path, "first", **body)
+        if limits[0] == "--turns-per-second":
+            path, body, other = f"{path}/{made.json()['id']}/turns", {"user": "hotel area north"}, {"user": "no"}
+            made = post(path, "second", **body)
+        key = made.request.headers["idempotency-key"]
+        again = post(path, key, **body)
+        assert (again.status_code, again.json()) == (made.status_code, made.json())
+        reused = post(path, key, **other)
+        assert reused.status_code == 422 and "used before for another request" in reused.json()["error"]
+        assert post(path, "new", **body).status_code == 429, "one that was not done"
+        assert web.post(path, json=body).status_code == 429, "one without a key"
+        assert len(web.get("/v1/conversations").json()["conversations"]) == 1
+
+
 def test_without_limits_nothing_is_counted(tmp_path: Path) -> None:
     with Server(str(tmp_path / "c.sqlite")) as server, Client(server.url, retries=0) as client:
         conversation = client.start()

@@ -2,7 +2,8 @@
 
 Each replica counts turns for itself, in memory. Stored conversations and bytes are counted in the database, at most
 every ten seconds per tenant, plus what this replica accepted since. So a tenant may pass these limits by what it stores
-through other replicas in ten seconds. Nothing that was accepted is ever refused later.
+through other replicas in ten seconds. Nothing that was accepted is ever refused later: a request that comes again with
+its Idempotency-Key gets its answer, also over the limits.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from fastapi import Request
 
 from somdst.errors import TooMuch
 from somdst.service.configuration import Limits
+from somdst.service.core import Service
+from somdst.service.routes import key_of
 from somdst.store import Usage
 
 RECOUNT = 10.0
@@ -81,9 +84,18 @@ def _full(stored: str, most: str) -> TooMuch:
 
 
 async def within_limits(request: Request) -> None:
-    """For every route: refuse with 429 what is over the tenant's limits. Reading and erasing are always allowed."""
+    """For every route: refuse with 429 what is over the tenant's limits. Reading and erasing are always allowed, and so
+    is a request that was done before, which only reads its answer."""
     if request.method != "POST":
         return
+    try:
+        await _count(request)
+    except TooMuch:
+        if not await _known(request):
+            raise
+
+
+async def _count(request: Request) -> None:
     meter: Meter = request.app.state.meter
     tenant, path, body = str(request.state.tenant), request.url.path, await request.body()
     creates = path == "/v1/conversations"
@@ -93,6 +105,15 @@ async def within_limits(request: Request) -> None:
     if not creates:
         meter.take(tenant, 1)
     await meter.store(tenant, size=len(body), creates=creates)
+
+
+async def _known(request: Request) -> bool:
+    """Whether the request's key was used before. The route gives the answer, or says that the key is another's."""
+    core: Service = request.app.state.service
+    if (text := request.headers.get("idempotency-key")) is None:
+        return False
+    wanted = [(str(request.state.tenant), await key_of(request, text))]
+    return (await core.call(core.store.find_keys, wanted)) != [None]
 
 
 def _turns(body: bytes) -> int:

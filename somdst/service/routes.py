@@ -95,10 +95,13 @@ async def _key(
         ),
     ] = None,
 ) -> Key | None:
-    if idempotency_key is None:
-        return None
+    return None if idempotency_key is None else await key_of(request, idempotency_key)
+
+
+async def key_of(request: Request, text: str) -> Key:
+    """An idempotency key with the fingerprint of its request."""
     parts = (request.method.encode(), request.url.path.encode(), await request.body())
-    return Key(idempotency_key, hashlib.sha256(b"\0".join(parts)).hexdigest())
+    return Key(text, hashlib.sha256(b"\0".join(parts)).hexdigest())
 
 
 Core = Annotated[Service, Depends(_service)]
