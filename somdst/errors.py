@@ -6,7 +6,6 @@ and exits with code 2; the service sends it with a 4xx or 5xx status. Anything e
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -94,5 +93,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("hotel-aera", ["hotel-area", "train-day"])
     ' Did you mean "hotel-area"?'
     """
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    from rapidfuzz import fuzz, process  # at the first mistake, not at every start
+
+    near = process.extractOne(word, list(known), scorer=fuzz.ratio, score_cutoff=60)
     return f' Did you mean "{near[0]}"?' if near else ""
