@@ -35,7 +35,8 @@ class Call:
     """What was asked for, as text: the same text and key are the same request."""
     key: str | None = None
     mark: str | None = None
-    """For a turn what the user says, for a correction the value: text that no other request has."""
+    """For a turn what the user says, for a correction the value, for a create the subject: text that no other request
+    has."""
     named: int | None = None
     """The version that the request named."""
     answer: Json = field(default_factory=dict)
@@ -70,6 +71,8 @@ class History:
     """By id. What was erased is not there."""
     remains: Sequence[str] = ()
     """Where text of erased or expired conversations was found at the end."""
+    complete: bool = False
+    """Only these clients used the database, and `stored` is all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ def check(history: History) -> list[Violation]:
     calls: dict[str, list[Call]] = defaultdict(list)
     for call in sorted(history.calls, key=lambda call: call.began):
         calls[call.conversation].append(call)
-    found = list(_keys(history.calls))
+    found = [*_keys(history.calls), *_unseen(history)]
     found += [Violation("erased", "", f"text that was erased is in {place}") for place in history.remains]
     calls.pop("", None)  # conversations that were never acknowledged
     for id, made in calls.items():
@@ -136,16 +139,55 @@ def _operations(calls: Iterable[Call]) -> Iterator[Operation]:
 
 
 def _keys(calls: Sequence[Call]) -> Iterator[Violation]:
-    """One key, one request, one answer; over all conversations, because a key belongs to a tenant."""
-    answered: dict[str, Call] = {}
+    """One key, one request, one answer; over all conversations, because a key belongs to a tenant. It is forgotten when
+    its conversation is erased."""
+    erasures = _erasures(calls)
+    answered: dict[str, dict[str, Call]] = defaultdict(dict)  # by key and conversation
     for call in calls:
         if call.key is None or not call.acknowledged:
             continue
-        first = answered.setdefault(call.key, call)
-        if (first.kind, first.conversation, first.request) != (call.kind, call.conversation, call.request):
-            yield Violation("keys", call.conversation, f"the key {call.key} was accepted for two different requests")
-        elif first.answer != call.answer:
+        firsts = answered[call.key]
+        first = firsts.setdefault(call.conversation, call)
+        same = (first.kind, first.request) == (call.kind, call.request)
+        if same and first.answer != call.answer:
             yield Violation("keys", call.conversation, f"two answers to the key {call.key} differ")
+        if not same or any(not _follows(erasures, call, other) for other in firsts.values() if other is not first):
+            yield Violation("keys", call.conversation, f"the key {call.key} was accepted for two different requests")
+
+
+def _erasures(calls: Iterable[Call]) -> dict[str, int]:
+    """When each conversation may have been erased at the earliest."""
+    began: dict[str, int] = {}
+    for call in calls:
+        if call.kind == "erase":
+            began[call.conversation] = min(call.began, began.get(call.conversation, call.began))
+    return began
+
+
+def _follows(erasures: Mapping[str, int], one: Call, other: Call) -> bool:
+    """Whether the conversation of one of two calls may have been erased before the other call was done."""
+    ends = (erasures.get(one.conversation), other.ended), (erasures.get(other.conversation), one.ended)
+    return any(began is not None and began < ended for began, ended in ends)
+
+
+def _unseen(history: History) -> Iterator[Violation]:
+    """Conversations that no client was told of. A key whose create got no answer explains one of them, unless another
+    call with that key was answered: then that one is what it made, until it is erased."""
+    if not history.complete:
+        return
+    erasures = _erasures(history.calls)
+    creates: dict[object, list[Call]] = defaultdict(list)
+    for call in history.calls:
+        if call.kind == "create":
+            creates[call.key or id(call)].append(call)
+    told = {call.conversation for made in creates.values() for call in made if call.acknowledged}
+    lost = sum(
+        any(call.unknown for call in made) and all(call.conversation in erasures for call in made if call.acknowledged)
+        for made in creates.values()
+    )
+    for conversation in sorted(history.stored.keys() - told)[lost:]:
+        problem = f"it is in the database and nobody was told of it; {lost} creates got no answer"
+        yield Violation("keys", conversation, problem)
 
 
 def _versions(stored: Stored) -> Found:
@@ -324,7 +366,8 @@ def count(history: History) -> dict[str, int]:
     """What happened, in numbers."""
     calls = history.calls
     operations = list(_operations(call for call in calls if call.kind in WRITES))
-    requests = Counter(operation.first.key for operation in operations)
+    asked = _operations(call for call in calls if call.kind in WRITES | {"create"})
+    requests = Counter(operation.first.key for operation in asked)
     return {
         "calls": len(calls),
         "writes": len(operations),

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Insert
 
-from somdst.store import Record, Store, Unavailable, writes
+from somdst.store import Key, Record, Store, Unavailable, writes
 from somdst.store import conversations as module
 from somdst.store import database as connections
 from somdst.tracking.records import Entry, Snapshot
@@ -47,6 +47,20 @@ def key_check() -> None:
     for owner in (module, writes):
         swap(owner, "claim_keys", lambda real: lambda _, claims, now: {(one.tenant, one.key.key) for one in claims})
     swap(module, "find_keys", lambda real: lambda _, wanted: [None] * len(wanted))
+
+
+def doubled_create() -> None:
+    """A create that comes again gets the same answer, and makes another conversation that nobody hears of."""
+
+    def doubled(real: Callable[..., Record]) -> Callable[..., Record]:
+        def create(store: Store, tenant: str, *, key: Key | None = None, **options: Any) -> Record:
+            if key is not None and store.find_keys([(tenant, key)])[0] is not None:
+                real(store, tenant, **options)
+            return real(store, tenant, key=key, **options)
+
+        return create
+
+    swap(Store, "create", doubled)
 
 
 def fsync() -> None:
@@ -133,6 +147,7 @@ def late_expiry() -> None:
 PLANTS: dict[str, Callable[[], None]] = {
     "version-check": version_check,
     "key-check": key_check,
+    "create": doubled_create,
     "fsync": fsync,
     "transaction": transaction,
     "replay": skipping_replay,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -57,7 +57,7 @@ CALLS: Mapping[str, Call] = {
 STORED = Stored(3, STATES[3], LOG)
 
 
-def promises(calls: Mapping[str, Call], stored: Stored | None = STORED, **more: Sequence[str]) -> set[str]:
+def promises(calls: Mapping[str, Call], stored: Stored | None = STORED, **more: Any) -> set[str]:
     conversations = {} if stored is None else {C: stored}
     return {violation.promise for violation in check(History(list(calls.values()), conversations, **more))}
 
@@ -111,6 +111,44 @@ def test_keys() -> None:
     assert "keys" in broken("reused", status=200, answer=written(3)), "one key, two requests"
     undone_twice = Stored(4, {}, [*LOG, {**entry(4, "undo", "one", None), "turn": LOG[0]["turn"]}])
     assert promises(CALLS, undone_twice) == {"keys"}
+
+
+def test_creates() -> None:
+    """A key makes one conversation, also one that no client hears of."""
+    empty, create = Stored(0, {}, []), CALLS["create"]
+    lost = replace(create, conversation="", status=None, answer={}, expires=None)
+
+    def broken_by(*calls: Call, unseen: int = 0, complete: bool = True) -> set[str]:
+        stored = {C: STORED, **{f"{number:032}": empty for number in range(unseen)}}
+        made = {call.conversation: empty for call in calls if call.acknowledged and call.kind == "create"}
+        history = History([*CALLS.values(), *calls], {**made, **stored}, complete=complete)
+        return {violation.promise for violation in check(history)}
+
+    assert broken_by() == broken_by(lost) == broken_by(unseen=1, complete=False) == set()
+    assert broken_by(unseen=1) == {"keys"}, "nobody made it"
+    assert broken_by(lost, unseen=1) == {"keys"}, "the key has made another one, which was answered"
+    other, keyless = replace(lost, key="k6"), replace(lost, key=None)
+    assert broken_by(other, unseen=1) == broken_by(keyless, replace(keyless), unseen=2) == set(), "nobody knows"
+    assert broken_by(other, other, other, unseen=2) == {"keys"}, "one per key"
+    assert broken_by(replace(lost, key="k7", status=422), unseen=1) == {"keys"}, "it was refused"
+    twin = replace(create, conversation="d", answer={"id": "d", **shown(0)})
+    assert broken_by(twin) == {"keys"}, "one key, two conversations"
+    reused = replace(create, request="another")
+    assert broken_by(reused) == {"keys"}, "one key, two requests"
+
+
+def test_a_key_is_forgotten_with_its_conversation() -> None:
+    create, erase = CALLS["create"], Call("erase", C, 30, 31, 204)
+    later = replace(create, conversation="d", began=32, ended=33, answer={"id": "d", **shown(0)})
+    lost = replace(create, conversation="", began=32, ended=33, status=None, answer={}, expires=None)
+
+    def broken_by(*calls: Call) -> set[str]:
+        history = History([*CALLS.values(), *calls], {"d": Stored(0, {}, [])}, complete=True)
+        return {violation.promise for violation in check(history)}
+
+    assert broken_by(erase, later) == broken_by(later, erase) == broken_by(erase, lost) == set()
+    assert broken_by(erase) == {"keys"}
+    assert broken_by(erase, replace(later, began=28, ended=29)) == {"keys"}, "it was not yet erased"
 
 
 def test_named_versions() -> None:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from clients import Bounds, Clients, Request
 from planted import PLANTS
 from postgres import find_binaries, own_postgres
 from services import Server
-from torture import Bounds, Clients, Request, torture, torture_running
+from torture import torture, torture_running
 
 FOREVER = 1e6
 """Seconds: only the counts are bounds here."""
@@ -53,6 +54,7 @@ def test_the_contract_on_postgresql() -> None:
 FOUND: dict[str, tuple[set[str], Sequence[str]]] = {
     "version-check": ({"versions", "durable"}, ()),
     "key-check": ({"keys"}, ()),
+    "create": ({"keys"}, ()),
     "fsync": ({"durable"}, ("power cuts",)),
     "transaction": ({"prefixes", "replay", "versions", "durable"}, ()),
     "replay": ({"replay"}, ()),
