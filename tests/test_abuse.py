@@ -32,7 +32,7 @@ class Shelf:
     def __init__(self) -> None:
         self.usage, self.counted = Usage(0, 0), 0
 
-    def __call__(self, _tenant: str) -> Usage:
+    async def __call__(self, _tenant: str) -> Usage:
         self.counted += 1
         return self.usage
 

@@ -155,7 +155,7 @@ def test_a_read_has_a_deadline(tmp_path: Path) -> None:
         stuck = threading.Event()
         service.settings = replace(service.settings, turn_timeout=0.0)
         with pytest.raises(Overloaded, match="too busy to answer in time"):
-            await service.call(stuck.wait)
+            await service.read(stuck.wait)
         stuck.set()
 
     run(tmp_path, test)

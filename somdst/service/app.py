@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +56,7 @@ def create_app(settings: Settings, open_tracker: OpenTracker) -> FastAPI:
         ],
     )
     app.state.service = service
-    app.state.meter = Meter(settings.limits, partial(usage, service.store))
+    app.state.meter = Meter(settings.limits, lambda tenant: service.read(usage, service.store, tenant))
     counted = [Depends(within_limits)] if settings.limits else []
     for routes in (router, schema_routes.router):
         app.include_router(routes, dependencies=counted)
@@ -79,7 +77,7 @@ def _add_monitoring(app: FastAPI, service: Service) -> None:
     async def ready() -> Readiness:
         """The model is loaded and the database answers; if not, 503 with the reason."""
         model = service.models.tracker.predictor.model_id
-        await asyncio.to_thread(service.store.ping)
+        await service.read(service.store.ping)
         return Readiness(ready=True, model=model)
 
     @app.get("/metrics", tags=["monitoring"], response_class=Response, responses=_METRICS)

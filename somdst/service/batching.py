@@ -1,4 +1,5 @@
-"""Who waits for whom: `Batcher` gathers what arrives together and works on it at once, `Locks` lets one in at a time.
+"""Who waits for whom, and until when: `Batcher` gathers what arrives together and works on it at once, `Threads` runs
+single calls, `Locks` lets one in at a time.
 
 While one batch is worked on, the next one gathers by itself, so batches grow with the load and a lone caller does not
 wait. Callers take turns: a batch takes one item per caller, then a second one per caller, and so on, so that a caller
@@ -12,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -19,6 +21,9 @@ from somdst.errors import Overloaded
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+
+DEADLINE: ContextVar[float | None] = ContextVar("deadline", default=None)
+"""Until when the request that is being handled may wait (the loop's time), whatever it waits for."""
 
 
 @dataclass(slots=True)
@@ -120,13 +125,35 @@ class Batcher(Generic[In, Out]):
             return [error] * len(items)
 
 
-async def in_time(seconds: float, work: Callable[[], Out]) -> Out:
-    """What `work` returns, from a thread. It is given up if no thread becomes free in time, or it takes too long."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await asyncio.to_thread(work)
-    except TimeoutError:
-        raise Overloaded("The service was too busy to answer in time: try again.") from None
+class Threads:
+    """A few threads, for calls that are not batched. A call that has not begun at its deadline never begins."""
+
+    def __init__(self, count: int, *, name: str) -> None:
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._waited_for = 0
+
+    def __len__(self) -> int:
+        return self._waited_for
+
+    async def run(self, work: Callable[[], Out], *, deadline: float, finish: bool) -> Out:
+        """What `work` returns. If it has begun at the deadline, it is waited for where it must `finish`, so that the
+        answer says what was done; otherwise it is left alone."""
+        call = self._pool.submit(work)
+        self._waited_for += 1
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await asyncio.shield(asyncio.wrap_future(call))
+        except TimeoutError:
+            if call.cancel() or not finish:
+                raise Overloaded("The service was too busy to answer in time: try again.") from None
+            return await asyncio.wrap_future(call)
+        finally:
+            self._waited_for -= 1
+            call.cancel()  # what nobody waits for any more does not begin
+
+    async def close(self) -> None:
+        """Finish what is waiting, then stop."""
+        await asyncio.to_thread(self._pool.shutdown, wait=True)
 
 
 def _give_up(future: asyncio.Future[Out]) -> None:

@@ -51,7 +51,7 @@ class Settings:
     max_requests: int = 1024
     """Requests of any kind that may be under way; above it the answer is 503."""
     turn_timeout: float = 30.0
-    """Seconds after which a turn or an edit that is still waiting is given up."""
+    """Seconds after which a request that has not begun, whatever it waits for, is given up."""
     body_timeout: float = 10.0
     """Seconds in which the whole body of a request must arrive."""
     header_timeout: float = 10.0

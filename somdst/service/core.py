@@ -3,7 +3,8 @@
 A turn goes through three batchers, each with its own thread: read the conversation, run the model, append to the log.
 One query, one model run and one sync of the disk serve all turns that are under way, and while one batch is being
 written the next one is being predicted. Turns of one conversation wait for each other here. Between processes the
-store's versions decide: a turn that lost is tracked again from the newer memory.
+store's versions decide: a turn that lost is tracked again from the newer memory. Everything else that a request does
+runs in the threads of `read` and `write`: while writes are stuck, reads go on.
 
 Conversations may have schemas of their own; their turns share model runs with all others. A schema that the model has
 not read yet is compiled in another thread first, so that nobody else's turn waits for it.
@@ -25,15 +26,15 @@ from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
 from somdst.service.api_keys import ApiKey
-from somdst.service.batching import Batcher, Locks, in_time
+from somdst.service.batching import DEADLINE, Batcher, Locks, Threads
 from somdst.service.configuration import Settings
 from somdst.service.monitoring import Metrics, log
+from somdst.service.replaying import Replayed, replayed
 from somdst.service.schema_input import read_schema
 from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write, record_keys
 from somdst.tracking import edits
-from somdst.tracking.log import EMPTY, Result, replay
+from somdst.tracking.log import EMPTY, Result
 from somdst.tracking.records import Entry, Snapshot, Source
-from somdst.tracking.replays import Difference, rerun
 from somdst.tracking.step import Rules, Step, step_each
 from somdst.tracking.tracker import Tracker
 
@@ -42,6 +43,8 @@ P = ParamSpec("P")
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
 """Seconds between two attempts at a conversation that another process is writing to."""
 EXPIRY_INTERVAL = 60.0
+READERS = WRITERS = 4
+"""Threads. With those of turns, expiry and a replay there are as many as a database has connections."""
 
 OpenTracker = Callable[[str], Tracker]
 """Opens a model by its folder or name."""
@@ -54,15 +57,6 @@ class Written:
     conversation: str
     snapshot: Snapshot
     entry: Entry
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """Stored conversations under another model: what would be different, by conversation."""
-
-    model: str
-    turns: Mapping[str, int]
-    differences: Mapping[str, Sequence[Difference]]
 
 
 Make = Callable[[Snapshot], Result | Awaitable[Result]]
@@ -79,6 +73,7 @@ class Service:
         """Turns and edits that were accepted and not yet answered."""
         self._replaying = asyncio.Lock()
         self._locks = Locks()
+        self._readers, self._writers = Threads(READERS, name="readers"), Threads(WRITERS, name="writers")
         self._tasks: set[asyncio.Task[Any]] = set()
         size = settings.max_batch
         self._reads: Batcher[tuple[str, str, Key | None], Record | Repeated] = Batcher(
@@ -110,13 +105,18 @@ class Service:
         self._expiry.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
-        for batcher in (self._reads, self._compilations, self._steps, self._writes):
-            await batcher.close()
+        for worker in (self._reads, self._compilations, self._steps, self._writes, self._readers, self._writers):
+            await worker.close()
         await asyncio.to_thread(self.store.close)
 
-    async def call(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call the store from a route, in a thread."""
-        return await in_time(self.settings.turn_timeout, partial(work, *args, **options))
+    async def read(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Work that changes nothing, in a thread. Nobody waits for it after the request's deadline."""
+        return await self._readers.run(partial(work, *args, **options), deadline=self._deadline(), finish=False)
+
+    async def write(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Work that changes the store, in a thread. It begins before the request's deadline or not at all; what has
+        begun is waited for, until the database's own limits, so that the answer says what was done."""
+        return await self._writers.run(partial(work, *args, **options), deadline=self._deadline(), finish=True)
 
     # Turns and edits
 
@@ -147,14 +147,14 @@ class Service:
     ) -> Written:
         """Take back the last entry in force."""
         back = partial(edits.undo, entry_at=partial(self.store.entry, tenant, conversation), source=source)
-        return await self.edit(tenant, conversation, partial(asyncio.to_thread, back), version=version, key=key)
+        return await self.edit(tenant, conversation, partial(self.read, back), version=version, key=key)
 
     async def redo(
         self, tenant: str, conversation: str, *, source: Source, version: int | None = None, key: Key | None = None
     ) -> Written:
         """Do again what the last undo took back."""
         again = partial(edits.redo, entry_at=partial(self.store.entry, tenant, conversation), source=source)
-        return await self.edit(tenant, conversation, partial(asyncio.to_thread, again), version=version, key=key)
+        return await self.edit(tenant, conversation, partial(self.read, again), version=version, key=key)
 
     async def change_schema(
         self,
@@ -173,7 +173,7 @@ class Service:
         async def make(snapshot: Snapshot) -> Result:
             result = edits.change_schema(snapshot, tracker.schema, id=id, source=source)
             if schema is not None:
-                await asyncio.to_thread(self.store.schemas.add, tenant, schema)
+                await self.write(self.store.schemas.add, tenant, schema)
             return result
 
         return await self.edit(tenant, conversation, make, version=version, key=key)
@@ -185,8 +185,8 @@ class Service:
         if given is None:
             return None
         if isinstance(given, str):
-            return (await asyncio.to_thread(self.store.schemas.read, tenant, given)).schema
-        schema = await asyncio.to_thread(read_schema, given)
+            return (await self.read(self.store.schemas.read, tenant, given)).schema
+        schema = await self.read(read_schema, given)
         self.models.tracker.under(schema)  # a model with a fixed schema refuses other slots
         return schema
 
@@ -197,7 +197,7 @@ class Service:
             return tracker
         schema = self.store.schemas.in_memory(tenant, id)
         if schema is None:
-            schema = await asyncio.to_thread(self.store.schemas.of_conversation, tenant, id)
+            schema = await self.read(self.store.schemas.of_conversation, tenant, id)
         return tracker.under(schema)
 
     async def _step(self, tenant: str, tracker: Tracker, step: Step, *, deadline: float) -> Result:
@@ -225,7 +225,8 @@ class Service:
         async def run(snapshot: Snapshot) -> list[Result]:
             results: list[Result] = []
             for turn in turns:
-                results.append(await self._step(tenant, tracker, (snapshot, turn), deadline=self._deadline()))
+                deadline = self._from_now()  # of this turn: a long dialogue may take longer than one
+                results.append(await self._step(tenant, tracker, (snapshot, turn), deadline=deadline))
                 snapshot = results[-1].snapshot
             return results
 
@@ -236,20 +237,16 @@ class Service:
         if self._replaying.locked():
             raise Overloaded("Another replay is running: try again when it is done.")
         async with self._replaying:
-            return await asyncio.to_thread(self._replay, tenant, model, conversations, limit)
-
-    def _replay(self, tenant: str, model: str, conversations: Sequence[str] | None, limit: int) -> Replayed:
-        tracker = self.models.other(model)
-        ids = conversations or [record.id for record in self.store.page(tenant, limit=limit).records]
-        logs = {id: self.store.log(tenant, id) for id in ids}
-        turns = {id: replay(log).turn_count for id, log in logs.items()}
-        named = {entry.schema.after for log in logs.values() for entry in log if entry.schema}
-        schemas = {id: self.store.schemas.of_conversation(tenant, id) for id in named if id}
-        return Replayed(tracker.predictor.model_id, turns, rerun(tracker, logs, schemas=schemas))
+            run = partial(replayed, self.store, tenant, conversations=conversations, limit=limit)
+            return await asyncio.to_thread(lambda: run(self.models.other(model)))
 
     # How a write is done
 
     def _deadline(self) -> float:
+        """Of the request that is being handled."""
+        return self._from_now() if (given := DEADLINE.get()) is None else given
+
+    def _from_now(self) -> float:
         return asyncio.get_running_loop().time() + self.settings.turn_timeout
 
     async def _accept(self, work: Coroutine[Any, Any, T]) -> T:

@@ -2,9 +2,9 @@
 
 From the outside in: `protocol` limits how long the head of a request may take to arrive. Then, as plain ASGI,
 `Observed` gives every request an id, measures and logs it, and puts the security headers on the answer; `Guarded`
-checks host, origin and key and turns away what is too much; `Limited` reads the body within size, depth and time. None
-of them knows a route. All of this runs on the event loop, so the work per request is linear in its size, whatever was
-sent.
+checks host, origin and key and turns away what is too much; `Limited` reads the body within size, depth and time, and
+sets the deadline of the request. None of them knows a route. All of this runs on the event loop, so the work per
+request is linear in its size, whatever was sent.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from somdst.errors import (
     sentence,
 )
 from somdst.service.api_keys import Keys
+from somdst.service.batching import DEADLINE
 from somdst.service.configuration import LOCAL, Settings
 from somdst.service.monitoring import Metrics, log
 
@@ -293,6 +294,7 @@ class Limited:
         except RequestRefused as error:
             await _closing(problem(error))(scope, receive, send)
             return
+        DEADLINE.set(asyncio.get_running_loop().time() + self.settings.turn_timeout)
         await self.app(scope, _again(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:

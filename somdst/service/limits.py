@@ -8,11 +8,10 @@ its Idempotency-Key gets its answer, also over the limits.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -38,7 +37,7 @@ class _Counted:
 
 class Meter:
     def __init__(
-        self, limits: Limits, usage: Callable[[str], Usage], *, clock: Callable[[], float] = time.monotonic
+        self, limits: Limits, usage: Callable[[str], Awaitable[Usage]], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._limits, self._usage, self._clock = limits, usage, clock
         self._turns: dict[str, tuple[float, float]] = {}  # by tenant: how many may come now, and when that was so
@@ -65,7 +64,7 @@ class Meter:
             return
         counted = self._stored.get(tenant)
         if counted is None or self._clock() - counted.at >= RECOUNT:
-            usage = await asyncio.to_thread(self._usage, tenant)
+            usage = await self._usage(tenant)
             counted = self._stored[tenant] = _Counted(self._clock(), usage.conversations, usage.stored_bytes)
         most = self._limits.conversations
         if creates and most is not None and counted.conversations >= most:
@@ -113,7 +112,7 @@ async def _known(request: Request) -> bool:
     if (text := request.headers.get("idempotency-key")) is None:
         return False
     wanted = [(str(request.state.tenant), await key_of(request, text))]
-    return (await core.call(core.store.find_keys, wanted)) != [None]
+    return (await core.read(core.store.find_keys, wanted)) != [None]
 
 
 def _turns(body: bytes) -> int:

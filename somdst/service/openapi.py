@@ -19,8 +19,9 @@ from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema, Slot
 from somdst.model.prediction import Evidence
-from somdst.service.core import Replayed, Written
+from somdst.service.core import Written
 from somdst.service.negotiation import PATCHES, with_patches
+from somdst.service.replaying import Replayed
 from somdst.service.schema_views import CheckedSchemaView, SchemaPageView
 from somdst.service.views import (
     Answer,

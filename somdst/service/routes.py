@@ -7,7 +7,6 @@ decided here. The routes of schemas are in `schema_routes.py`.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Iterator
@@ -128,7 +127,7 @@ async def create_conversation(
 ) -> ConversationView:
     """Start a conversation with an empty memory. With a schema of its own it has version 1, which names that schema."""
     subject, schema = (body.subject, await core.schema(tenant, body.given)) if body else (None, None)
-    record = await core.call(core.store.create, tenant, subject=subject, schema=schema, key=key)
+    record = await core.write(core.store.create, tenant, subject=subject, schema=schema, key=key)
     return ConversationView.stored(record)
 
 
@@ -142,27 +141,27 @@ async def list_conversations(
 ) -> PageView:
     """The conversations of this tenant, newest first, a page at a time."""
     after = decode_cursor(cursor)
-    page = await core.call(core.store.page, tenant, limit=limit, after=after, subject=subject)
+    page = await core.read(core.store.page, tenant, limit=limit, after=after, subject=subject)
     return PageView.of(page, next=encode_cursor(page.next))
 
 
 @router.get("/conversations/{id}", tags=["conversations"], responses=answers(openapi.CONVERSATION, 404))
 async def read_conversation(core: Core, tenant: Tenant, id: ConversationId) -> ConversationView:
     """A conversation as it is now."""
-    return ConversationView.stored(await core.call(core.store.read, tenant, id))
+    return ConversationView.stored(await core.read(core.store.read, tenant, id))
 
 
 @router.delete("/conversations/{id}", tags=["conversations"], status_code=204, responses=answers(None, 404, status=204))
 async def erase_conversation(core: Core, tenant: Tenant, id: ConversationId) -> Response:
     """Erase a conversation for good, its log included."""
-    await core.call(core.store.erase, tenant, id)
+    await core.write(core.store.erase, tenant, id)
     return Response(status_code=204)
 
 
 @router.delete("/subjects/{subject}", tags=["conversations"], responses=answers(openapi.ERASED))
 async def erase_subject(core: Core, tenant: Tenant, subject: Subject) -> Erased:
     """Erase all conversations of a subject for good."""
-    return Erased(erased=await core.call(core.store.erase_subject, tenant, subject))
+    return Erased(erased=await core.write(core.store.erase_subject, tenant, subject))
 
 
 @router.get("/conversations/{id}/versions/{version}", tags=["conversations"], responses=answers(openapi.VERSION, 404))
@@ -170,7 +169,7 @@ async def read_version(
     core: Core, tenant: Tenant, id: ConversationId, version: Annotated[int, Path(ge=0, le=MAX_VERSION, examples=[1])]
 ) -> VersionView:
     """The conversation as it was at a past version; 0 is the start."""
-    return VersionView.of(id, await core.call(core.store.at, tenant, id, version))
+    return VersionView.of(id, await core.read(core.store.at, tenant, id, version))
 
 
 @router.get("/conversations/{id}/log", tags=["conversations"], responses=answers(openapi.LOG, 404))
@@ -182,14 +181,14 @@ async def read_log(
     limit: Annotated[int | None, Query(ge=1, le=1000, description="how many at most; without it, all")] = None,
 ) -> LogView:
     """Everything that ever happened in the conversation, oldest first, undone or not."""
-    version, entries = await core.call(core.store.log_part, tenant, id, after=after, limit=limit)
+    version, entries = await core.read(core.store.log_part, tenant, id, after=after, limit=limit)
     return LogView(id=id, version=version, entries=tuple(entries))
 
 
 @router.get("/conversations/{id}/turns", tags=["conversations"], responses=answers(openapi.TURNS, 404))
 async def read_turns(core: Core, tenant: Tenant, id: ConversationId) -> TurnsView:
     """The turns that have not been undone, each with its changes and the memory after it."""
-    return TurnsView.of(id, await core.call(core.store.log, tenant, id))
+    return TurnsView.of(id, await core.read(core.store.log, tenant, id))
 
 
 @router.get("/conversations/{id}/slots/{slot}/history", tags=["conversations"], responses=answers(openapi.HISTORY, 404))
@@ -197,9 +196,9 @@ async def read_slot_history(
     core: Core, tenant: Tenant, id: ConversationId, slot: Annotated[str, Path(max_length=200, examples=["hotel-area"])]
 ) -> HistoryView:
     """Why does this slot have its value? Everything that happened to it, oldest first."""
-    history = HistoryView.of(id, slot, await core.call(core.store.log, tenant, id))
+    history = HistoryView.of(id, slot, await core.read(core.store.log, tenant, id))
     if not history.events:  # a misspelt slot is an error, a slot that was never written is not
-        snapshot = (await core.call(core.store.read, tenant, id)).snapshot
+        snapshot = (await core.read(core.store.read, tenant, id)).snapshot
         (await core.tracker(tenant, snapshot)).slot(slot)
     return history
 
@@ -213,7 +212,7 @@ async def what_to_ask(
 ) -> QuestionsView:
     """What to ask the user next: writes to confirm, then empty slots: those named, or the required ones of the domains
     that the conversation is about, or all of these domains if the schema requires none."""
-    snapshot = (await core.call(core.store.read, tenant, id)).snapshot
+    snapshot = (await core.read(core.store.read, tenant, id)).snapshot
     tracker = await core.tracker(tenant, snapshot)
     return QuestionsView(id=id, version=snapshot.version, questions=tracker.what_to_ask(snapshot, slot))
 
@@ -354,7 +353,7 @@ async def read_model(core: Core, tenant: Tenant) -> ModelView:
 @router.get("/examples", tags=["tracking"], responses=answers(openapi.EXAMPLES))
 async def read_examples(core: Core, tenant: Tenant) -> ExamplesView:
     """The bundled dialogues, to try the tracker with."""
-    return ExamplesView.of(await asyncio.to_thread(bundled_examples))
+    return ExamplesView.of(await core.read(bundled_examples))
 
 
 @router.post("/replays", tags=["tracking"], responses=answers(openapi.REPLAY, 404, 413, 415))
@@ -382,7 +381,7 @@ async def export_corrections(
 ) -> StreamingResponse:
     """Conversations that a person corrected, as dialogues to train on, in the project's JSON lines. Values of slots
     with `redact` are hidden."""
-    await core.call(core.store.ping)  # while the status can still say so
+    await core.read(core.store.ping)  # while the status can still say so
     redacted = core.models.tracker.schema.redacted
 
     def lines() -> Iterator[str]:

@@ -35,7 +35,8 @@ from somdst.tracking.step import reads_schemas
 
 if TYPE_CHECKING:
     from somdst.corpora.examples import Example
-    from somdst.service.core import Replayed, Written
+    from somdst.service.core import Written
+    from somdst.service.replaying import Replayed
     from somdst.store import Page, Record
     from somdst.tracking.log import Result
     from somdst.tracking.tracker import Tracker

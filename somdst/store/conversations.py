@@ -279,7 +279,8 @@ class Store:
         return deleted
 
     def _scrub(self) -> None:
-        # Where a reader was in the way, `expire` tries again.
+        # Where a reader was in the way, or it failed, `expire` tries again.
+        self._unscrubbed = True
         self._unscrubbed = not self.database.scrub()
 
     # Helpers
