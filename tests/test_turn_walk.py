@@ -11,6 +11,7 @@ from types import FrameType
 
 import httpx
 from browser import served
+from waiting import LIMIT
 
 import somdst
 from somdst import Tracker
@@ -49,7 +50,11 @@ def test_the_files_that_a_turn_passes_through(tmp_path: Path) -> None:
     trace = Trace()
     tracker = Tracker.from_pretrained()
     settings = Settings(database=str(tmp_path / "conversations.sqlite"))
-    with trace.watching_new_threads(), served(settings, tracker) as url, httpx.Client(base_url=url) as web:
+    with (
+        trace.watching_new_threads(),
+        served(settings, tracker) as url,
+        httpx.Client(base_url=url, timeout=LIMIT) as web,
+    ):
         path = f"/v1/conversations/{web.post('/v1/conversations').json()['id']}/turns"
         web.post(path, json={"user": "I want italian food in the centre."}).raise_for_status()
         trace.on = True
