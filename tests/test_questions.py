@@ -94,8 +94,8 @@ def test_only_domains_that_were_talked_about_are_asked_about() -> None:
 
 def test_the_only_domain_is_asked_about_from_the_start() -> None:
     assert careful(ONE_DOMAIN).start().what_to_ask() == (
-        Question("pizza-number", "ask", "What is the pizza number?"),
         Question("pizza-size", "ask", "What is the pizza size: small or large?", values=("small", "large")),
+        Question("pizza-number", "ask", "What is the pizza number?"),
     )
 
 
@@ -129,8 +129,8 @@ def test_a_schema_may_have_words_of_its_own() -> None:
     )
     conversation = careful(schema).start()
     assert [item.question for item in conversation.what_to_ask()] == [
-        "What is the first day of the stay?",
         "How long will you stay?",
+        "What is the first day of the stay?",
     ]
     held = conversation.update(user="maybe stay nights {value}").pending[0]  # what users say is never a template
     assert held.question == "{value} nights, is that right?"
@@ -155,3 +155,44 @@ def test_only_what_is_required_is_asked_for() -> None:
     conversation.update(user="stay nights 3, stay parking no")
     assert conversation.what_to_ask() == ()
     assert [item.slot for item in conversation.undo() and conversation.what_to_ask()] == ["stay-parking", "stay-nights"]
+
+
+class Room(BaseModel):
+    town: str
+    nights: int
+    breakfast: bool = False
+
+
+class Ride(BaseModel):
+    start: str
+    end: str
+
+
+class Insurance(BaseModel):
+    insurer: str
+
+
+class Journey(BaseModel):
+    """Neither the objects nor their fields are in alphabetical order."""
+
+    room: Room
+    ride: Ride
+    insurance: Insurance | None = None
+    name: str
+
+
+def test_all_that_is_required_is_asked_for_as_it_was_written_domains_in_play_first() -> None:
+    conversation = careful(Schema.from_pydantic(Journey)).start()
+
+    def open_slots() -> list[str]:
+        return [item.slot for item in conversation.what_to_ask()]
+
+    assert open_slots() == ["room-town", "room-nights", "ride-start", "ride-end", "journey-name"]
+    conversation.update(user="ride end station, insurance insurer bluewell")
+    assert open_slots() == ["ride-start", "room-town", "room-nights", "journey-name"]
+    conversation.update(user="ride start home, maybe room nights 3, journey name ann")
+    assert open_slots() == ["room-nights", "room-town"], "what was held back is to be confirmed"
+    conversation.update(user="room nights 3")
+    assert open_slots() == ["room-town"]
+    conversation.update(user="any room town")
+    assert open_slots() == [], "so everything that is required is there"

@@ -109,3 +109,18 @@ def test_a_schema_that_is_too_deep(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("[" * 100_000)
     with pytest.raises(SchemaError, match="not valid YAML or JSON"):
         Schema.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("ending", ["yaml", "json", "schema.json"])
+def test_the_order_of_whoever_wrote_it_is_kept(tmp_path: Path, ending: str) -> None:
+    names = [("stay", "town"), ("stay", "day"), ("a b", "x"), ("stay", "nights"), ("a", "z"), ("a", "y")]
+    written = ["stay-town", "stay-day", "stay-nights", "a b-x", "a-z", "a-y"]
+    schema = Schema(Slot.of(*parts, required=parts[1] == "day") for parts in names)
+    assert list(schema.written) == written and list(schema) == sorted(written)
+    schema.save(tmp_path / f"schema.{ending}")
+    loaded = Schema.load(tmp_path / f"schema.{ending}")
+    assert list(loaded.written) == written and loaded == schema
+    assert list(pickle.loads(pickle.dumps(schema)).written) == written
+    other = Schema(reversed(schema.slots))
+    assert other.id == schema.id == "c15b8fa6b906b7dc8c3b3995", "as ever"
+    assert str(other.content()) == str(schema.content()) and str(other.to_json()) != str(schema.to_json())

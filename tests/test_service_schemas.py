@@ -11,6 +11,7 @@ import httpx
 import pytest
 from bad_schemas import BAD, listing
 from postgres import PostgresServer
+from pydantic import BaseModel
 from services import Server
 from waiting import LIMIT
 
@@ -147,6 +148,23 @@ def test_a_dialogue_under_any_schema(client: Client) -> None:
         wanted = {"pizza-address": "mill road", "pizza-size": "small", "pizza-topping": "ham"}
         assert tracked[-1].state == State(wanted)
     assert client.track(turns)[-1].state == State()
+
+
+def test_the_order_of_a_schema_is_kept_for_questions(client: Client, http: httpx.Client) -> None:
+    class Order(BaseModel):
+        topping: str
+        size: str
+        number: int = 1
+        address: str
+
+    schema = Schema.from_pydantic(Order)
+    id = client.add_schema(schema)
+    assert list(http.get(f"/v1/schemas/{id}").json()["definition"]["domains"]["order"]) == list(Order.model_fields)
+    assert client.schema(id).written == schema.written
+    for given in (id, schema):
+        conversation = client.start(schema=given)
+        conversation.update("order number 2")
+        assert [item.slot for item in conversation.what_to_ask()] == ["order-topping", "order-size", "order-address"]
 
 
 # Another schema for a live conversation

@@ -132,7 +132,7 @@ def count(dialogues: Sequence[Dialogue], *, schema: Schema, operation_set: Opera
 def schema_of(dialogues: Iterable[Dialogue]) -> Schema | None:
     """The slots that occur in the states; None if all states are empty."""
     names = {slot for dialogue in dialogues for turn in dialogue.turns for slot in turn.state or ()}
-    slots = [Slot.of(*slot.split("-", 1)) for slot in names if _SLOT.fullmatch(slot)]
+    slots = [Slot.of(*slot.split("-", 1)) for slot in sorted(names) if _SLOT.fullmatch(slot)]
     return Schema(slots) if slots else None
 
 

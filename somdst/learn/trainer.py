@@ -340,7 +340,7 @@ def _start_of_run(source: ExampleSource, encoder: Encoder, model: Any) -> dict[s
     )
     frozen = (parameter for parameter in model.parameters() if not parameter.requires_grad)
     return {
-        "schema": fingerprint([str(encoder.schema.to_json()).encode()]),
+        "schema": fingerprint([str(encoder.schema.content()).encode()]),
         "corpus": fingerprint("\0".join(turn).encode(errors="surrogatepass") for turn in turns),
         "encoder or model to start from": fingerprint(parameter.numpy().tobytes() for parameter in frozen),
     }

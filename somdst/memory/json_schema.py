@@ -81,12 +81,14 @@ def read(data: object, *, domain: str | None = None, skip: Iterable[str] = ()) -
 def write(schema: Schema) -> dict[str, Any]:
     """A schema as JSON Schema: an object per domain."""
     domains: dict[str, Any] = {}
-    for name in schema.domains:
-        slots = [slot for slot in schema.slots if slot.domain == name]
+    for name in dict.fromkeys(slot.domain for slot in schema.written):
+        slots = [slot for slot in schema.written if slot.domain == name]
         required = [slot.name for slot in slots if slot.required]
         domains[name] = {"type": "object", "properties": {slot.name: _written(slot) for slot in slots}}
         domains[name] |= {"required": required} if required else {}
     made: dict[str, Any] = {"$schema": DIALECT, "type": "object", "properties": domains}
+    needed = [name for name, domain in domains.items() if "required" in domain]
+    made |= {"required": needed} if needed else {}
     made |= {"x-different": [list(pair) for pair in schema.different]} if schema.different else {}
     return made | ({"x-text-rules": schema.text_rules} if schema.text_rules else {})
 
@@ -168,7 +170,8 @@ class _Reader:
             raise SchemaError(f"There is no property `{min(self.skip)}` to skip: give its name, or `object.name`.")
         return self.found
 
-    def _object(self, shape: _Shape, domain: str, path: tuple[str, ...]) -> None:
+    def _object(self, shape: _Shape, domain: str, path: tuple[str, ...], *, needed: bool = True) -> None:
+        """The slots of an object. Where nobody needs the object, nobody needs its properties."""
         node = shape.leaves[0]
         slots: dict[str, str] = {}
         left_out: set[str] = set()
@@ -179,14 +182,15 @@ class _Reader:
                 self.skip.remove(dotted)
                 left_out.add(str(name))
                 continue
+            required = needed and name in _list(node.get("required"))
             try:
                 inner = self._shape(child, shape.seen)
                 if inner.is_object and path:
                     raise _Unfit("is an object inside an object, and only one level is read")
                 if inner.is_object:
-                    self._object(inner, _clean(str(name)), place)
+                    self._object(inner, _clean(str(name)), place, needed=required and not inner.nullable)
                     continue
-                slot = self._slot(domain, place, inner, required=name in _list(node.get("required")))
+                slot = self._slot(domain, place, inner, required=required)
             except _Unfit as problem:
                 self.found.problems.append(
                     f"The property `{dotted}` {problem}: make it one value, or leave it out with `skip`."

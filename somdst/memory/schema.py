@@ -15,8 +15,9 @@ A schema is a small YAML or JSON file that a person writes by hand:
 A slot's entry is empty, a list of allowed values, or a mapping with `description`, `values`, `type` (what applications
 convert the text to), `required`, `redact`, and questions in words of your own, `ask` and `confirm`. Slots that never
 have the same value are listed together under `different`, which is optional. So is `text_rules`, which says how texts
-are made uniform before they are read: `lowercase` unless a corpus needs others. Slots are always in alphabetical order,
-as in the paper. A schema is known by its content (`Schema.id`). It does not say what a state is; see `state.py`.
+are made uniform before they are read: `lowercase` unless a corpus needs others. `Schema.slots` is always in
+alphabetical order, as in the paper; `Schema.written` keeps the order of whoever wrote it, for files and for questions.
+A schema is known by its content (`Schema.id`), whatever the order. It does not say what a state is; see `state.py`.
 Pydantic models, JSON Schema and tool definitions are read in `json_schema.py`.
 """
 
@@ -133,7 +134,11 @@ class Schema(Mapping[str, Slot]):
         different: Iterable[Iterable[str]] = (),
         text_rules: TextRules | None = None,
     ) -> None:
-        self.slots: tuple[Slot, ...] = tuple(sorted(slots))
+        given = tuple(slots)
+        self.slots: tuple[Slot, ...] = tuple(sorted(given))
+        places = {domain: place for place, domain in enumerate(dict.fromkeys(slot.domain for slot in given))}
+        self.written: tuple[Slot, ...] = tuple(sorted(given, key=lambda slot: places[slot.domain]))
+        """The slots as they were written, one domain after the other."""
         self.text_rules = text_rules
         self._by_name = {str(slot): slot for slot in self.slots}
         if not self.slots:
@@ -287,9 +292,17 @@ class Schema(Mapping[str, Slot]):
         )
 
     def to_json(self) -> dict[str, Any]:
-        domains: dict[str, dict[str, Any]] = {domain: {} for domain in self.domains}
-        for slot in self.slots:
-            domains[slot.domain][slot.name] = slot.to_json()
+        """What a schema file has, in the order in which it was written."""
+        return self._json(self.written)
+
+    def content(self) -> dict[str, Any]:
+        """The same in alphabetical order: it is one text for equal schemas, to make a hash of."""
+        return self._json(sorted(self.slots, key=lambda slot: slot.domain))
+
+    def _json(self, slots: Iterable[Slot]) -> dict[str, Any]:
+        domains: dict[str, dict[str, Any]] = {}
+        for slot in slots:
+            domains.setdefault(slot.domain, {})[slot.name] = slot.to_json()
         different = {"different": [list(pair) for pair in self.different]} if self.different else {}
         rules = {"text_rules": self.text_rules} if self.text_rules else {}
         return {"domains": domains, **different, **rules}

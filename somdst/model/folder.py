@@ -143,7 +143,7 @@ class ModelFolder:
         """The model's name and the beginning of a hash of these files and of all else that decides what it says: two
         models that differ hardly ever share it."""
         config = self.config.model_dump_json(exclude={"system"})  # older folders do not say it, and keep their ids
-        said = (config, json.dumps(self.schema.to_json()), json.dumps(self.lexicon().to_json()))
+        said = (config, json.dumps(self.schema.content()), json.dumps(self.lexicon().to_json()))
         digest = hashlib.blake2b("\n".join(said).encode(), digest_size=4)
         shared = [EMBEDDINGS] if (self.path / EMBEDDINGS).exists() else []
         for name in (*weights, *shared):

@@ -210,8 +210,9 @@ async def what_to_ask(
     id: ConversationId,
     slot: Annotated[list[SlotName], Query(max_length=100, description="ask for these, if they are empty")] = [],  # noqa: B006
 ) -> QuestionsView:
-    """What to ask the user next: writes to confirm, then empty slots: those named, or the required ones of the domains
-    that the conversation is about, or all of these domains if the schema requires none."""
+    """What to ask the user next: writes to confirm, then empty slots: those named, or all that the schema requires, or,
+    if it requires none, those of the domains that the conversation is about. They are in the order in which the schema
+    was written, domains that the conversation is about first."""
     snapshot = (await core.read(core.store.read, tenant, id)).snapshot
     tracker = await core.tracker(tenant, snapshot)
     return QuestionsView(id=id, version=snapshot.version, questions=tracker.what_to_ask(snapshot, slot))

@@ -39,12 +39,13 @@ class Question(JsonRecord):
 
 
 def what_to_ask(snapshot: Snapshot, schema: Schema, slots: Sequence[str] | None = None) -> tuple[Question, ...]:
-    """Writes to confirm, oldest first, then empty slots in the schema's order.
+    """Writes to confirm, oldest first, then empty slots.
 
-    The empty slots are the required ones of the domains that the conversation is about; all of them, if the schema
-    requires none. Or they are those of `slots`, in the order given.
+    The empty slots are all required ones, those of the domains in play first; if the schema requires none, all slots of
+    the domains in play. Both are in the order in which the schema was written. Or they are those of `slots`, in the
+    order given.
     """
-    wanted = [schema[slot] for slot in slots] if slots is not None else _in_play(snapshot, schema)
+    wanted = [schema[slot] for slot in slots] if slots is not None else _to_fill(snapshot, schema)
     held = sorted(snapshot.pending.values(), key=lambda item: (item.turn, item.slot))
     return (
         *(Question(item.slot, "confirm", item.question, item.after, _values(item.slot, schema)) for item in held),
@@ -60,12 +61,13 @@ def _values(slot: str, schema: Schema) -> tuple[str, ...] | None:
     return schema[slot].values if slot in schema else None  # the write may be of an earlier schema
 
 
-def _in_play(snapshot: Snapshot, schema: Schema) -> list[Slot]:
+def _to_fill(snapshot: Snapshot, schema: Schema) -> list[Slot]:
     """The slots to ask for. A domain is in play if it has a value or a write to confirm; one domain alone always is."""
-    known = (schema[slot].domain for slot in (*snapshot.state, *snapshot.pending) if slot in schema)
-    domains = set(known) if len(schema.domains) > 1 else set(schema.domains)
-    required = [slot for slot in schema.slots if slot.required] or schema.slots
-    return [slot for slot in required if slot.domain in domains]
+    known = {schema[slot].domain for slot in (*snapshot.state, *snapshot.pending) if slot in schema}
+    in_play = known if len(schema.domains) > 1 else set(schema.domains)
+    if required := [slot for slot in schema.written if slot.required]:
+        return sorted(required, key=lambda slot: slot.domain not in in_play)
+    return [slot for slot in schema.written if slot.domain in in_play]
 
 
 # Words
