@@ -47,6 +47,27 @@ def entry_at(log: Sequence[Entry], number: int) -> Entry:
 # The log
 
 
+def test_what_stays_pending_is_asked_about_in_the_words_of_the_new_schema() -> None:
+    conversation = Tracker(AnyRules(), schema=PIZZA, threshold=0.5).start()
+    conversation.update("maybe pizza size Small, maybe pizza topping ham")
+    before = conversation.snapshot.pending
+    other = Schema(
+        [
+            Slot.of("pizza", "size", values=["small", "huge"], confirm="A {value} one?"),
+            Slot.of("pizza", "topping", description="what is on it"),
+        ]
+    )
+    changed = conversation.change_schema(other)
+    assert {item.slot: item.question for item in changed.pending} == {
+        "pizza-size": "A small one?",
+        "pizza-topping": "Did you mean ham for the pizza topping?",
+    }
+    assert [item.slot for item in changed.entry.held] == ["pizza-size"], "the other question is the same"
+    assert conversation.what_to_ask()[0].question == "A small one?"
+    assert conversation.undo().snapshot.pending == before
+    assert conversation.redo().snapshot.pending == changed.snapshot.pending
+
+
 def test_a_change_of_schema_is_undone_and_redone_like_anything_else() -> None:
     tracker = Tracker(AnyRules(), schema=PIZZA, threshold=0.5)
     started = edits.start(PIZZA.id)

@@ -191,7 +191,7 @@ def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision
 
 def refit(snapshot: Snapshot, schema: Schema) -> Decision:
     """What another schema does to a memory: values that it spells otherwise are changed; values and pending writes that
-    it has no place for are taken out and reported as refused."""
+    it has no place for are taken out and reported as refused; pending writes that stay are asked about in its words."""
     changes: list[Change] = []
     refused: list[Refused] = []
     for slot, value in sorted(snapshot.state.items()):
@@ -207,9 +207,12 @@ def refit(snapshot: Snapshot, schema: Schema) -> Decision:
         if refusal:
             released.append(item)
             refused.append(refusal)
-        elif fitted != item.after:
+            continue
+        kept = replace(item, after=fitted)
+        kept = replace(kept, question=confirm(kept.change, schema[item.slot]))
+        if kept != item:
             released.append(item)
-            held.append(replace(item, after=fitted))
+            held.append(kept)
     return Decision(tuple(changes), tuple(held), tuple(refused), tuple(released))
 
 
