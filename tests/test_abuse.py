@@ -13,15 +13,22 @@ from pathlib import Path
 import httpx
 import pytest
 from services import Server
+from sqlalchemy import func, select
 from test_store import Clock, say
+from waiting import LIMIT
 
 from somdst import Client
 from somdst.errors import InputError, TooMuch
+from somdst.memory.schema import Schema
 from somdst.service.api_keys import add_key, list_keys, load_keys, remove_key
 from somdst.service.client import ServiceError
 from somdst.service.configuration import Limits
 from somdst.service.limits import RECOUNT, Meter
-from somdst.store import Action, Store, Usage, read_actions, record_keys, usage
+from somdst.store import Action, Key, Store, Usage, Write, read_actions, record_keys, usage
+from somdst.store.conversations import KEY_LIFETIME
+from somdst.store.layout import entries, idempotency_keys
+from somdst.store.writes import dump
+from somdst.tracking import edits
 
 # Limits
 
@@ -34,6 +41,7 @@ class Shelf:
 
     async def __call__(self, _tenant: str) -> Usage:
         self.counted += 1
+        await asyncio.sleep(0)  # others may ask meanwhile
         return self.usage
 
 
@@ -101,9 +109,58 @@ def test_bytes_are_counted_as_they_are_written(database: str) -> None:
     store.close()
 
 
+def test_keys_and_schemas_are_counted(database: str) -> None:
+    clock = Clock()
+    store = Store(database, clock=clock)
+    schema = Schema.from_json({"domains": {"hotel": {"area": {}, "name": {}}}})
+    record = store.create("a", schema=schema, key=Key("k", "f"))
+    snapshot = record.snapshot
+    for number in range(3):
+        result = edits.correct(snapshot, {"hotel-name": f"place {number}"})
+        snapshot = store.append(Write("a", record.id, result, Key(f"k{number}", "f") if number else None))
+    with store.database.read() as connection:
+        keys = connection.execute(select(func.sum(func.length(idempotency_keys.c.snapshot)))).scalar_one()
+        log = connection.execute(select(func.sum(func.length(entries.c.entry)))).scalar_one()
+    plain = len(dump(record.snapshot)) + log + len(json.dumps(schema.to_json()))
+    assert usage(store, "a") == Usage(1, plain + keys)
+    clock.now += KEY_LIFETIME.total_seconds() + 1
+    store.expire()
+    assert usage(store, "a") == Usage(1, plain), "its keys are forgotten"
+    store.erase("a", record.id)
+    assert usage(store, "a") == Usage(0, len(json.dumps(schema.to_json())))
+    store.schemas.delete("a", schema.id)
+    assert usage(store, "a") == Usage(0, 0)
+    store.close()
+
+
+def test_two_that_count_at_once_count_once() -> None:
+    async def main() -> None:
+        shelf = Shelf()
+        meter = Meter(Limits(conversations=2), shelf, clock=Clock())
+        stores = [meter.store("a", size=1, creates=True) for _ in range(3)]
+        outcomes = await asyncio.gather(*stores, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [type(None), type(None), TooMuch]
+        assert shelf.counted == 1
+
+    asyncio.run(main())
+
+
+def test_what_stores_nothing_is_not_limited_by_storage(tmp_path: Path) -> None:
+    schema: dict[str, object] = {"domains": {"pizza": {"size": {}}}}
+    with (
+        Server(str(tmp_path / "c.sqlite"), "--max-bytes", "1") as server,
+        httpx.Client(base_url=server.url, timeout=LIMIT) as web,
+    ):
+        assert web.post("/v1/conversations", json={"subject": "customer-17"}).status_code == 201
+        assert web.post("/v1/schemas", json={"schema": schema}).status_code == 429
+        assert web.post("/v1/schemas/check", json={"schema": schema}).status_code == 200
+        assert web.post("/v1/track", json={"turns": [{"user": "x"}]}).status_code == 200
+        assert web.post("/v1/replays", json={"model": "other"}).status_code == 422, "there is none"
+
+
 def test_over_http(tmp_path: Path) -> None:
     limits = ("--turns-per-second", "0.0001", "--max-conversations", "2")
-    with Server(str(tmp_path / "c.sqlite"), *limits) as server, httpx.Client(base_url=server.url) as web:
+    with Server(str(tmp_path / "c.sqlite"), *limits) as server, httpx.Client(base_url=server.url, timeout=LIMIT) as web:
         ids = [web.post("/v1/conversations").json()["id"] for _ in range(2)]
         full = web.post("/v1/conversations")
         assert (full.status_code, full.headers["retry-after"]) == (429, "60")
@@ -124,7 +181,7 @@ def test_over_http(tmp_path: Path) -> None:
 )
 def test_what_was_done_is_answered_again_over_the_limits(tmp_path: Path, limits: tuple[str, str]) -> None:
     """A client that lost an answer gets it by its key, though that very request used up what it may do or store."""
-    with Server(str(tmp_path / "c.sqlite"), *limits) as server, httpx.Client(base_url=server.url) as web:
+    with Server(str(tmp_path / "c.sqlite"), *limits) as server, httpx.Client(base_url=server.url, timeout=LIMIT) as web:
 
         def post(path: str, key: str, **body: str) -> httpx.Response:
             return web.post(path, json=body, headers={"idempotency-key": key})

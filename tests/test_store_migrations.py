@@ -17,7 +17,7 @@ from waiting import LIMIT
 
 from somdst.errors import StoreError
 from somdst.memory.state import State
-from somdst.store import Key, Repeated, Store, Write, verify
+from somdst.store import Key, Repeated, Store, Write, usage, verify
 from somdst.store.database import Database
 from somdst.store.layout import metadata
 from somdst.store.migrations import LATEST, MIGRATIONS, current, migrate
@@ -200,6 +200,21 @@ def test_a_damaged_conversation_of_the_first_release_keeps_its_memory(first_rele
     after = store.append(Write("local", three, edits.correct(record.snapshot, {"hotel-area": "east"})))
     assert (after.version, after.state["hotel-area"]) == (84, "east")
     assert len(store.log("local", three)) == 83
+    store.close()
+
+
+def test_the_keys_of_an_older_database_are_counted(database: str) -> None:
+    store = Store(database)
+    record = store.create("a", key=Key("k", "f"))
+    store.append(Write("a", record.id, edits.correct(record.snapshot, {"hotel-area": "north"})))
+    now = usage(store, "a")
+    with store.database.write() as connection:  # as it was before keys counted
+        size = len(connection.execute(text("SELECT snapshot FROM idempotency_keys")).scalar_one())
+        connection.execute(text("UPDATE conversations SET bytes = bytes - :size"), {"size": size})
+        connection.execute(text("DELETE FROM migrations WHERE number = 7"))
+    store.close()
+    store = Store(database)
+    assert usage(store, "a") == now
     store.close()
 
 

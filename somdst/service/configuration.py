@@ -21,7 +21,7 @@ class Limits:
     conversations: int | None = None
     """Stored conversations."""
     stored_bytes: int | None = None
-    """Bytes of all stored conversations."""
+    """Characters of stored conversations, of the answers kept with their keys, and of schemas."""
 
     def __bool__(self) -> bool:
         return self != Limits()

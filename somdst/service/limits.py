@@ -2,15 +2,17 @@
 
 Each replica counts turns for itself, in memory. Stored conversations and bytes are counted in the database, at most
 every ten seconds per tenant, plus what this replica accepted since. So a tenant may pass these limits by what it stores
-through other replicas in ten seconds. Nothing that was accepted is ever refused later: a request that comes again with
-its Idempotency-Key gets its answer, also over the limits.
+through other replicas in ten seconds, and by what was under way while it was counted. Nothing that was accepted is ever
+refused later: a request that comes again with its Idempotency-Key gets its answer, also over the limits.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -26,6 +28,8 @@ RECOUNT = 10.0
 """Seconds after which a tenant's storage is counted again."""
 STORAGE_WAIT = 60
 """Seconds for Retry-After where storage is full: only erasing or expiry helps."""
+STORES_NOTHING = frozenset({"/v1/track", "/v1/replays", "/v1/schemas/check"})
+"""Paths that are posted to and keep nothing of it."""
 
 
 @dataclass(slots=True)
@@ -42,6 +46,7 @@ class Meter:
         self._limits, self._usage, self._clock = limits, usage, clock
         self._turns: dict[str, tuple[float, float]] = {}  # by tenant: how many may come now, and when that was so
         self._stored: dict[str, _Counted] = {}
+        self._counting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def take(self, tenant: str, turns: int) -> None:
         """Count turns. A tenant may use up a second's worth at once, and then as many as come back."""
@@ -62,10 +67,7 @@ class Meter:
         """Count what is going to be stored."""
         if self._limits.conversations is None and self._limits.stored_bytes is None:
             return
-        counted = self._stored.get(tenant)
-        if counted is None or self._clock() - counted.at >= RECOUNT:
-            usage = await self._usage(tenant)
-            counted = self._stored[tenant] = _Counted(self._clock(), usage.conversations, usage.stored_bytes)
+        counted = await self._count(tenant)
         most = self._limits.conversations
         if creates and most is not None and counted.conversations >= most:
             raise _full(f"{counted.conversations} conversations", f"{most}")
@@ -74,6 +76,14 @@ class Meter:
             raise _full(f"{counted.stored_bytes} bytes", f"{most}")
         counted.conversations += creates
         counted.stored_bytes += size
+
+    async def _count(self, tenant: str) -> _Counted:
+        async with self._counting[tenant]:  # two counts at once would forget what is accepted between them
+            counted = self._stored.get(tenant)
+            if counted is None or self._clock() - counted.at >= RECOUNT:
+                usage = await self._usage(tenant)
+                counted = self._stored[tenant] = _Counted(self._clock(), usage.conversations, usage.stored_bytes)
+            return counted
 
 
 def _full(stored: str, most: str) -> TooMuch:
@@ -98,12 +108,10 @@ async def _count(request: Request) -> None:
     meter: Meter = request.app.state.meter
     tenant, path, body = str(request.state.tenant), request.url.path, await request.body()
     creates = path == "/v1/conversations"
-    if path == "/v1/track":
-        meter.take(tenant, _turns(body))
-        return
     if not creates:
-        meter.take(tenant, 1)
-    await meter.store(tenant, size=len(body), creates=creates)
+        meter.take(tenant, _turns(body) if path == "/v1/track" else 1)
+    if path not in STORES_NOTHING:
+        await meter.store(tenant, size=len(body), creates=creates)
 
 
 async def _known(request: Request) -> bool:

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from somdst.errors import SomdstError
 from somdst.memory.dialogue import Dialogue
 from somdst.store.conversations import Store, read_entries
-from somdst.store.layout import conversations, entries
+from somdst.store.layout import conversations, entries, schemas
 from somdst.tracking import audit
 from somdst.tracking.log import replay
 from somdst.tracking.records import Snapshot
@@ -57,15 +57,18 @@ class Usage:
 
     conversations: int
     stored_bytes: int
-    """Characters of all logs, and of the snapshots as they were at the start."""
+    """Characters of all logs, of the snapshots as they were at the start, of those kept with idempotency keys, and of
+    stored schemas."""
 
 
 def usage(store: Store, tenant: str) -> Usage:
-    """Counted now; takes as long as the tenant has conversations."""
+    """Counted now; takes as long as the tenant has conversations and schemas."""
     query = select(func.count(), func.coalesce(func.sum(conversations.c.bytes), 0))
+    texts = select(func.coalesce(func.sum(func.length(schemas.c.schema)), 0))
     with store.database.read() as connection:
         count, stored = connection.execute(query.where(conversations.c.tenant == tenant)).one()
-    return Usage(count, int(stored))
+        written = connection.execute(texts.where(schemas.c.tenant == tenant)).scalar_one()
+    return Usage(count, int(stored) + int(written))
 
 
 def export(

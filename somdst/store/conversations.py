@@ -23,7 +23,7 @@ from somdst.errors import Conflict, KeyReused, NotFound, StoreError
 from somdst.memory.schema import Schema
 from somdst.store.actions import Action, record_action
 from somdst.store.database import Database, Place, newest_page
-from somdst.store.layout import conversations, entries, idempotency_keys
+from somdst.store.layout import conversations, entries
 from somdst.store.schemas import Schemas, insert_schema, insert_uses
 from somdst.store.writes import (
     Claim,
@@ -34,6 +34,7 @@ from somdst.store.writes import (
     claim_keys,
     dump,
     find_keys,
+    forget_keys,
     moved_on,
     not_found,
     refusal,
@@ -178,8 +179,10 @@ class Store:
         started = None if schema is None else start(schema.id)
         snapshot = started.snapshot if started else EMPTY
         record = Record(secrets.token_hex(16), tenant, subject, now, now, self._expiry(now), snapshot)
+        kept = [dump(snapshot)] * (1 if key is None else 2) + ([dump(started.entry)] if started else [])
+        size = sum(map(len, kept))  # the snapshot, once more with the key, and the first entry
         with self.database.write() as connection:
-            connection.execute(insert(conversations).values(_row_of(record)))
+            connection.execute(insert(conversations).values({**_row_of(record), "bytes": size}))
             if schema is not None and started is not None:
                 insert_schema(connection, tenant, schema, now)
                 insert_uses(connection, [(tenant, record.id, schema.id)])
@@ -258,8 +261,7 @@ class Store:
         The number of conversations that were deleted."""
         now = self.clock()
         with self.database.write() as connection:
-            oldest = now - KEY_LIFETIME.total_seconds()
-            connection.execute(delete(idempotency_keys).where(idempotency_keys.c.created_at < oldest))
+            forget_keys(connection, before=now - KEY_LIFETIME.total_seconds())
         due = conversations.c.expires_at <= now
         if unused_for is not None:
             due = or_(due, conversations.c.updated_at <= now - unused_for.total_seconds())
@@ -322,7 +324,7 @@ def _insert(connection: Connection, rows: Sequence[PreparedWrite], now: float) -
                 "snapshot": row.snapshot,
                 "updated_at": now,
                 "expires_at": row.expires_at,
-                "added": len(row.entry),
+                "added": row.added,
             }
             for row in rows
         ],
@@ -356,5 +358,4 @@ def _row_of(record: Record) -> dict[str, Any]:
         "expires_at": record.expires_at,
         "version": record.version,
         "snapshot": dump(record.snapshot),
-        "bytes": len(dump(record.snapshot)),
     }

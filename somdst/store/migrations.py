@@ -159,6 +159,10 @@ MIGRATIONS: dict[int, tuple[str | Callable[[Connection], None], ...]] = {
             detail VARCHAR(200) NOT NULL)""",
         "CREATE INDEX actions_by_time ON actions (at)",
     ),
+    7: (  # the snapshots that are kept with keys count too
+        """UPDATE conversations SET bytes = bytes + (SELECT coalesce(sum(length(idempotency_keys.snapshot)), 0)
+            FROM idempotency_keys WHERE idempotency_keys.conversation = conversations.id)""",
+    ),
 }
 LATEST = max(MIGRATIONS)
 

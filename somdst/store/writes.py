@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, select, tuple_
+from sqlalchemy import Connection, Row, and_, delete, func, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from somdst.errors import Conflict, KeyReused, NotFound, StoreError
-from somdst.store.layout import entries, idempotency_keys
+from somdst.store.layout import conversations, entries, idempotency_keys
 from somdst.tracking.log import Result
 from somdst.tracking.records import Entry, HasSnapshot, Snapshot
 
@@ -115,6 +115,21 @@ def claim_keys(connection: Connection, claims: Sequence[Claim], now: float) -> s
     return {(row.tenant, row.key) for row in connection.execute(statement)}
 
 
+def forget_keys(connection: Connection, *, before: float) -> None:
+    """Remove the keys that were made before this time; their conversations take so much less space."""
+    keys = idempotency_keys.c
+    old = keys.created_at < before
+    theirs = conversations.c.id.in_(select(keys.conversation).where(old))
+    # Rows are locked in the order in which writes lock them, so that nobody waits in a circle.
+    locked = select(conversations.c.id).where(theirs).order_by(conversations.c.id).with_for_update()
+    if connection.execute(locked).first() is None:
+        return
+    size = select(func.sum(func.length(keys.snapshot))).where(old, keys.conversation == conversations.c.id)
+    smaller = conversations.c.bytes - size.scalar_subquery()
+    connection.execute(update(conversations).where(theirs).values(bytes=smaller))
+    connection.execute(delete(idempotency_keys).where(old))
+
+
 def dump(record: Entry | Snapshot) -> str:
     """A record as it is stored. Escaped to ASCII, so that any text can be, half a surrogate pair included."""
     return json.dumps(record.to_json(defaults=False), separators=(",", ":"))
@@ -135,6 +150,11 @@ class PreparedWrite:
         self.expires_at = expires_at
         self.snapshot = dump(write.result.snapshot)
         self.entry = dump(write.result.entry)
+
+    @property
+    def added(self) -> int:
+        """Characters that are stored for it: the entry, and the snapshot that is kept with its key."""
+        return len(self.entry) + (len(self.snapshot) if self.write.key else 0)
 
     def claim(self, key: Key) -> Claim:
         write = self.write
