@@ -21,6 +21,8 @@ PACKAGE = Path(somdst.__file__).parent
 ARCHITECTURE = PACKAGE.parent / "docs" / "architecture.md"
 MOST = 20
 """Files. A newcomer should be able to read all of them."""
+BACKGROUND = "service/housekeeping.py"
+"""Runs now and then by itself, and may do so while a turn is traced."""
 
 
 class Trace:
@@ -42,7 +44,7 @@ class Trace:
         path = frame.f_code.co_filename
         if self.on and event == "call" and path.startswith(str(PACKAGE)):
             name = Path(path).relative_to(PACKAGE).as_posix()
-            if name not in self.files:
+            if name not in (*self.files, BACKGROUND):
                 self.files.append(name)
 
 

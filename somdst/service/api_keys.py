@@ -2,7 +2,7 @@
 
 A key file has one key per line; `#` starts a comment. `tenant:sha256:DIGEST` is a key that is stored hashed, as
 `somdst keys add` writes it; `tenant:key` is one in the clear. Several keys may name one tenant, so that a key can be
-replaced without a pause. The file is read again when it changes. The environment variable SOMDST_API_KEYS holds the
+replaced without a pause. The file is read again when it has changed. The environment variable SOMDST_API_KEYS holds the
 same, separated by commas, and is read once. In memory there are digests only, and all are compared in constant time.
 """
 
@@ -51,14 +51,15 @@ class Keys:
 
     def tenant(self, key: str) -> str | None:
         """The tenant of this key. All keys are compared even after a match, so that timing reveals nothing."""
-        self._refresh()
+        self.refresh()
         digest, found = _digest(key), None
         for known in self.known:
             if hmac.compare_digest(known.digest, digest):
                 found = known.tenant
         return found
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Read the file again if it has changed. One that cannot be read changes nothing."""
         if self._path is None or (stamp := _stamp(self._path)) == self._stamp:
             return
         self._stamp = stamp

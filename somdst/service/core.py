@@ -21,17 +21,17 @@ from itertools import count
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
-from somdst.errors import InputError, KeyReused, ModelError, Overloaded, SomdstError, StoreError, did_you_mean
+from somdst.errors import InputError, KeyReused, ModelError, Overloaded, SomdstError, did_you_mean
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
-from somdst.service.api_keys import ApiKey
 from somdst.service.batching import DEADLINE, Batcher, Locks, Threads
 from somdst.service.configuration import Settings
+from somdst.service.housekeeping import Housekeeping
 from somdst.service.monitoring import Metrics, log
 from somdst.service.replaying import Replayed, replayed
 from somdst.service.schema_input import read_schema
-from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Unavailable, Write, record_keys
+from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Write
 from somdst.tracking import edits
 from somdst.tracking.log import EMPTY, Result
 from somdst.tracking.records import Entry, Snapshot, Source
@@ -42,7 +42,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
 """Seconds between two attempts at a conversation that another process is writing to."""
-EXPIRY_INTERVAL = 60.0
 READERS = WRITERS = 4
 """Threads. With those of turns, expiry and a replay there are as many as a database has connections."""
 
@@ -73,6 +72,7 @@ class Service:
         """Turns and edits that were accepted and not yet answered."""
         self._replaying = asyncio.Lock()
         self._locks = Locks()
+        self._housekeeping = Housekeeping(self.store, settings.keys)
         self._readers, self._writers = Threads(READERS, name="readers"), Threads(WRITERS, name="writers")
         self._tasks: set[asyncio.Task[Any]] = set()
         size = settings.max_batch
@@ -95,18 +95,15 @@ class Service:
     async def start(self) -> None:
         """Load the model in the background. Until it is loaded, the service answers that it is not ready."""
         self._spawn(self.models.load())
-        if (keys := self.settings.keys) is not None:
-            keys.on_change = self._note_keys
-            self._note_keys(keys.known)
-        self._expiry = asyncio.create_task(self._expire_forever())
+        self._housekeeping.start()
 
     async def stop(self) -> None:
         """Finish everything that was accepted, then close the database."""
-        self._expiry.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
         for worker in (self._reads, self._compilations, self._steps, self._writes, self._readers, self._writers):
             await worker.close()
+        await self._housekeeping.stop()
         await asyncio.to_thread(self.store.close)
 
     async def read(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
@@ -321,27 +318,6 @@ class Service:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    def _note_keys(self, known: Sequence[ApiKey]) -> None:
-        """Keep an account of keys that come and go."""
-
-        async def note() -> None:
-            try:
-                ids = {key.id: key.tenant for key in known}
-                await asyncio.to_thread(record_keys, self.store.database, ids, self.store.clock())
-            except StoreError as error:
-                log("keys not noted", level=logging.ERROR, reason=str(error))
-
-        self._spawn(note())
-
-    async def _expire_forever(self) -> None:
-        while True:
-            try:
-                if deleted := await asyncio.to_thread(self.store.expire):
-                    log("expired", conversations=deleted)
-            except Unavailable as error:
-                log("expiry failed", reason=str(error))
-            await asyncio.sleep(EXPIRY_INTERVAL)
 
 
 def _repeat(repeated: Repeated) -> Written:

@@ -1,7 +1,8 @@
 """What was erased and which keys came and went, for whoever has to account for it: `Action`, one row each.
 
-An action is written in the transaction that does it, so there is none without the other. It has nothing of what was
-erased: no subject and no words, only the id of a conversation or how many there were. No row is changed or removed.
+An erasure is noted in the transaction that does it, so there is none without the other. A key is noted when a service
+has read it (`service/housekeeping.py`). A note has nothing of what was erased: no subject and no words, only the id of
+a conversation or how many there were. No row is changed or removed.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def record_keys(database: Database, keys: Mapping[str, str], now: float) -> None
     """Note which keys are new and which are gone since they were last noted. `keys`: tenant by the key's id."""
     query = select(actions).where(actions.c.action.in_((ADDED, REMOVED))).order_by(actions.c.at, actions.c.id)
     with database.write() as connection:
+        if not database.sqlite:  # where a write transaction does not lock out others: replicas note one after the other
+            connection.exec_driver_sql("LOCK TABLE actions IN SHARE ROW EXCLUSIVE MODE")
         noted = {row.detail: row for row in connection.execute(query)}
         before = {id: row.tenant for id, row in noted.items() if row.action == ADDED}
         for id, tenant in sorted(keys.items() - before.items()):
