@@ -1,9 +1,9 @@
 #!/usr/bin/env python
 """One service with many schemas beside one with a single schema: `python benchmarks/many_schemas.py --schemas 1000`.
 
-Both times the same conversations at the same rate, half of what the service can do; only the schemas differ. Latencies
-are taken after every schema was used once: what the first turn of a new schema costs is shown by itself. Needs a model
-that reads schemas.
+Both times as many conversations as there are schemas, with the same turns at the same rate, half of what the service
+can do with one schema; only the schemas differ. Every conversation has had its first turn before latencies are taken,
+so that every schema was used once: what that first turn costs is shown by itself. Needs a model that reads schemas.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ from somdst.cli.output import print_json, print_tables, working
 from somdst.corpora.synthetic import synthetic_dialogues
 from somdst.errors import InputError
 from somdst.evaluate.tables import Table
+from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema, Slot
 
 
 def main(
     model: options.ModelOption = "default",
-    schemas: Annotated[int, typer.Option(min=2, max=10_000, help="How many different ones.")] = 1000,
+    schemas: Annotated[
+        int, typer.Option(min=2, max=10_000, help="How many different ones, and conversations both times.")
+    ] = 1000,
     seconds: Annotated[float, typer.Option(min=0.5, help="Length of each of the three measurements.")] = 15.0,
-    conversations: Annotated[int, typer.Option(min=1, max=500, help="Conversations at once.")] = 32,
+    conversations: Annotated[int, typer.Option(min=1, max=500, help="Conversations at once to find the rate.")] = 32,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -110,25 +113,19 @@ def measure(
 async def _measure(
     service: Service, *, schemas: int, seconds: float, conversations: int, notice: Callable[[str], object]
 ) -> ManySchemas:
-    dialogues = synthetic_dialogues(dialogues=200, seed=1)
-    notice("one schema")
-    load = Load(service.port, dialogues, seats=conversations, schemas=[made(0).to_json()])
+    notice("what the service can do")
+    load = Load(service.port, _dialogues(), seats=conversations, schemas=[made(0).to_json()])
     closed = await load.closed(seconds)
+    load.close()
     rate = 0.5 * sum(sample.status == 200 for sample in closed) / seconds
     if not rate:
         raise InputError(f"No turn was tracked; answers by status: {statuses(closed)}.")
-    one = await load.open(rate, seconds)
-    load.close()
+    notice("one schema")
+    warm, one = await talk(service, [made(0)], conversations=schemas, rate=rate, seconds=seconds)
     before = service.memory
-    notice(f"the first turn of {schemas:,} schemas")
-    load = Load(
-        service.port, dialogues, seats=schemas, schemas=[made(number).to_json() for number in range(1, schemas + 1)]
-    )
-    await load.talks.prepare(schemas)
-    first = [await load.send(seat) for seat in range(schemas)]
     notice(f"{schemas:,} schemas")
-    many = await load.open(rate, seconds)
-    load.close()
+    different = [made(number) for number in range(1, schemas + 1)]
+    first, many = await talk(service, different, conversations=schemas, rate=rate, seconds=seconds)
     p95 = percentile(_times(one), 0.95), percentile(_times(many), 0.95)
     return ManySchemas(
         schemas=schemas,
@@ -141,8 +138,25 @@ async def _measure(
         first_turn_p50_ms=round(percentile(_times(first), 0.5), 1),
         memory_mb_before=round(before, 1),
         memory_mb_after=round(service.memory, 1),
-        statuses=statuses([*closed, *one, *first, *many]),
+        statuses=statuses([*closed, *warm, *one, *first, *many]),
     )
+
+
+async def talk(
+    service: Service, schemas: Sequence[Schema], *, conversations: int, rate: float, seconds: float
+) -> tuple[list[Sample], list[Sample]]:
+    """The first turn of every conversation, one after the other; then turns of all of them at a rate. The conversations
+    have the schemas in turn."""
+    load = Load(service.port, _dialogues(), seats=conversations, schemas=[schema.to_json() for schema in schemas])
+    await load.talks.prepare(conversations)
+    first = [await load.send(seat) for seat in range(conversations)]
+    then = await load.open(rate, seconds)
+    load.close()
+    return first, then
+
+
+def _dialogues() -> list[Dialogue]:
+    return list(synthetic_dialogues(dialogues=200, seed=1))
 
 
 def _times(samples: Sequence[Sample]) -> list[float]:
