@@ -191,7 +191,7 @@ def test_another_schema_in_this_conversation(visit: Visit, service: str) -> None
     page.get_by_role("button", name="A pizza order").click()
     tell(page, "pizza size large and pizza topping ham")
     dialog = open_dialog(page)
-    expect(page.get_by_role("group", name="Slot 5").get_by_label("Slot", exact=True)).to_have_value("crust")
+    expect(page.get_by_role("group", name="Slot 2").get_by_label("Slot", exact=True)).to_have_value("crust")
     dialog.get_by_role("tab", name="YAML or JSON").click()
     dialog.get_by_label("Schema", exact=True).fill("domains: {pizza: {size: [small, huge], topping: }}")
     dialog.get_by_role("button", name="Use it in this conversation").click()
