@@ -33,7 +33,7 @@ builder.add_edge("track", "assistant")
 graph = builder.compile(checkpointer=InMemorySaver())  # or any other checkpointer
 
 if __name__ == "__main__":
-    for text in ("I am looking for a cheap hotel.", "In the north, please.", "And it should have free parking."):
+    for text in ("I am looking for a cheap hotel.", "In the north, please.", "On Friday, and with parking."):
         done = graph.invoke({"messages": [HumanMessage(text)]}, {"configurable": {"thread_id": "1"}})
         print("user     ", text)
         print("assistant", done["messages"][-1].text)

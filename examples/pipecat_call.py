@@ -17,7 +17,7 @@ from pipecat.workers.runner import WorkerRunner
 from somdst import Schema, Tracker
 from somdst.integrations.pipecat import StateFrame, TrackerProcessor
 
-HEARD = ("I am looking for a cheap hotel.", "In the north, please.", "And it should have free parking.")
+HEARD = ("I am looking for a cheap hotel.", "In the north, please.", "On Friday, and with parking.")
 
 
 class Desk(FrameProcessor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import runpy
 import subprocess
@@ -47,9 +48,11 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 def test_the_example_in_langgraph(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     lines = example("langgraph_hotel.py", monkeypatch, capsys)
     said = [line.removeprefix("assistant ") for line in lines if line.startswith("assistant ")]
-    assert said[0] == "What is the part of town of the hotel: north, south, east, west or centre?"
-    assert said[1].startswith("Booked: Hotel(area='north', pricerange='cheap'")
-    assert lines[-1] == "memory    {'hotel-area': 'north', 'hotel-parking': 'yes', 'hotel-pricerange': 'cheap'}"
+    assert said == [
+        "What is the part of town?",
+        "What is the day of arrival?",
+        "Booked: Hotel(area='north', pricerange='cheap', day='friday', nights=1, parking=True)",
+    ]
 
 
 def test_the_example_in_mcp(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +63,18 @@ def test_the_example_in_mcp(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def test_the_example_in_pipecat(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     lines = example("pipecat_call.py", monkeypatch, capsys)
-    assert lines[-1] == "booking {'area': 'north', 'pricerange': 'cheap', 'parking': True}"
+    assert lines[-1] == "booking {'area': 'north', 'pricerange': 'cheap', 'day': 'friday', 'parking': True}"
+
+
+def test_readme_and_examples_have_the_same_class() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = "".join(example.source for example in doctest.DocTestParser().get_examples(readme.replace("```", "")))
+
+    def hotel(source: str) -> str:
+        [found] = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "Hotel"]
+        return ast.unparse(found)
+
+    assert hotel(code) == hotel((ROOT / "examples" / "hotel.py").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(("name", "package"), [("langgraph", "langgraph"), ("mcp", "mcp"), ("pipecat", "pipecat")])
