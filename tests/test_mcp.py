@@ -21,10 +21,11 @@ from mcp.client.streamable_http import streamable_http_client
 from scripted import AnyRules, RulePredictor
 from waiting import LIMIT
 
-from somdst import Tracker
+from somdst import Schema, Slot, Tracker
 from somdst.integrations.mcp import build_server
 from somdst.service.configuration import LOCAL
-from somdst.store import Store
+from somdst.store import Store, Write
+from somdst.tracking import edits
 
 TOOLS = {"track_turn", "get_state", "correct", "undo", "explain", "what_to_ask"}
 COMMAND = ["-m", "somdst", "mcp", "--threshold", "0", "--threads", "1"]
@@ -148,6 +149,21 @@ def test_a_conversation_with_a_schema_of_its_own(store: Store) -> None:
 
     talk(store, script, AnyRules())
     assert len(store.page(LOCAL).records) == 3  # what was refused started no conversation
+
+
+def test_a_slot_of_an_earlier_schema_is_explained(store: Store) -> None:
+    async def script(session: Session) -> None:
+        id = (await session.call("track_turn", user="pizza size large", schema=PIZZA))["conversation"]
+        other = Schema([Slot.of("coffee", "milk")])
+        store.schemas.add(LOCAL, other)  # as `somdst serve` does it, in the same database
+        change = edits.change_schema(store.read(LOCAL, id).snapshot, other, id=other.id)
+        store.append(Write(LOCAL, id, change))
+        events = (await session.call("explain", conversation=id, slot="pizza-size"))["events"]
+        assert [(event["kind"], event["change"]["after"]) for event in events] == [("turn", "large"), ("schema", None)]
+        assert (await session.call("explain", conversation=id, slot="coffee-milk"))["events"] == []
+        assert "There is no slot" in await session.problem("explain", conversation=id, slot="pizza-topping")
+
+    talk(store, script, AnyRules())
 
 
 def test_a_model_of_a_fixed_schema_refuses_others(store: Store) -> None:

@@ -68,6 +68,16 @@ def test_what_stays_pending_is_asked_about_in_the_words_of_the_new_schema() -> N
     assert conversation.redo().snapshot.pending == changed.snapshot.pending
 
 
+def test_a_slot_of_an_earlier_schema_still_has_its_history() -> None:
+    conversation = Tracker(AnyRules(), schema=PIZZA, threshold=0.5).start()
+    conversation.update("pizza size large")
+    conversation.change_schema(Schema([Slot.of("coffee", "milk")]))
+    assert [event.kind for event in conversation.history("pizza-size")] == ["turn", "schema"]
+    assert conversation.history("coffee-milk") == ()
+    with pytest.raises(InputError, match="There is no slot"):
+        conversation.history("pizza-crust")
+
+
 def test_a_change_of_schema_is_undone_and_redone_like_anything_else() -> None:
     tracker = Tracker(AnyRules(), schema=PIZZA, threshold=0.5)
     started = edits.start(PIZZA.id)

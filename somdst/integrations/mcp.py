@@ -152,15 +152,21 @@ class Tools:
         """Say why a slot has its value: which turn wrote it, from which words, how sure, who corrected it."""
         tenant = _tenant(context)
         log = self.store.log(tenant, conversation)
-        known = self._tracker(tenant, replay(log)).slot(slot)
-        return {"slot": slot, "events": slot_history(log, known)}
+        events = slot_history(log, slot)
+        if not events:  # a slot that was never written is no error, a misspelt one is
+            self._tracker(tenant, replay(log)).slot(slot)
+        return {"slot": slot, "events": events}
 
     def what_to_ask(
         self,
         context: Context,
         conversation: Id,
         slots: Annotated[
-            list[str], Field(description="Ask for these if they are empty; by default for all of the domain at hand.")
+            list[str],
+            Field(
+                description="Ask for these if they are empty; by default for all that the schema requires, or, if it "
+                "requires none, for all of the domains that the user talked about."
+            ),
         ] = [],  # noqa: B006
     ) -> Questions:
         """List what to ask the user next: values to confirm first, then what is still missing."""

@@ -123,8 +123,9 @@ class Conversation(HasSnapshot):
         return self.now.what_to_ask(self.snapshot, slots)
 
     def history(self, slot: str) -> tuple[SlotEvent, ...]:
-        """Why does this slot have its value? Everything that happened to it, oldest first."""
-        return slot_history(self._entries, self.now.slot(slot))
+        """Why does this slot have its value? Everything that happened to it, oldest first, also under an earlier
+        schema."""
+        return slot_history(self._entries, slot) or slot_history(self._entries, self.now.slot(slot))
 
     def to_dialogue(self, *, id: str) -> Dialogue:
         """The turns with their corrected states, to train on. Private values are hidden."""
