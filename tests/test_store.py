@@ -245,6 +245,29 @@ def test_what_a_reader_kept_is_scrubbed_later(tmp_path: Path, monkeypatch: pytes
     store.close()
 
 
+def test_what_a_full_disk_kept_is_scrubbed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "conversations.sqlite"
+    store = Store(str(path))
+    record = store.create("a")
+    say(store, record, f"hotel name {SECRET}")
+    scrub = store.database.scrub
+
+    def full() -> bool:
+        raise Unavailable("The database has no space left: free some, then try again.")
+
+    monkeypatch.setattr(store.database, "scrub", full)
+    store.erase("a", record.id)  # it is erased, and the answer says so
+    with pytest.raises(NotFound):
+        store.read("a", record.id)
+    assert SECRET.encode() in Path(f"{path}-wal").read_bytes()  # else this tests nothing
+    with pytest.raises(Unavailable):
+        store.expire()
+    monkeypatch.setattr(store.database, "scrub", scrub)
+    store.expire()
+    assert not any(SECRET.encode() in file.read_bytes() for file in tmp_path.iterdir())
+    store.close()
+
+
 def test_expiry(database: str) -> None:
     clock = Clock()
     store = Store(database, retention=timedelta(hours=1), clock=clock)

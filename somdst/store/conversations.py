@@ -13,13 +13,14 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, update
 
-from somdst.errors import Conflict, KeyReused, NotFound, StoreError
+from somdst.errors import Conflict, KeyReused, NotFound, StoreError, Unavailable
 from somdst.memory.schema import Schema
 from somdst.store.actions import Action, record_action
 from somdst.store.database import Database, Place, newest_page
@@ -267,7 +268,7 @@ class Store:
             due = or_(due, conversations.c.updated_at <= now - unused_for.total_seconds())
         deleted = self._delete(due, action=("", "expired", None))
         if self._unscrubbed:
-            self._scrub()
+            self._unscrubbed = not self.database.scrub()
         return deleted
 
     def _delete(self, *conditions: ColumnElement[bool], action: tuple[str, str, str | None]) -> int:
@@ -277,13 +278,12 @@ class Store:
             if deleted:
                 record_action(connection, Action(self.clock(), tenant, name, detail or f"{deleted} conversations"))
         if deleted:
-            self._scrub()
+            self._unscrubbed = True
+            with suppress(
+                Unavailable
+            ):  # where a reader or a full disk is in the way, `expire` tries again
+                self._unscrubbed = not self.database.scrub()
         return deleted
-
-    def _scrub(self) -> None:
-        # Where a reader was in the way, or it failed, `expire` tries again.
-        self._unscrubbed = True
-        self._unscrubbed = not self.database.scrub()
 
     # Helpers
 
