@@ -279,9 +279,7 @@ class Store:
                 record_action(connection, Action(self.clock(), tenant, name, detail or f"{deleted} conversations"))
         if deleted:
             self._unscrubbed = True
-            with suppress(
-                Unavailable
-            ):  # where a reader or a full disk is in the way, `expire` tries again
+            with suppress(Unavailable):  # where a reader or a full disk is in the way, `expire` tries again
                 self._unscrubbed = not self.database.scrub()
         return deleted
 
