@@ -32,6 +32,8 @@ class Bounds:
     faults: int = 20
     seconds: float = 120.0
     conversations: int = 3
+    ahead: int = 8
+    """Requests that each writer may send after a fault is due and before the next one is waited for."""
 
 
 class Clients:
@@ -60,7 +62,9 @@ class Clients:
         """Those that were acknowledged, to be sent again later."""
         self.elapsed = 0.0
         self._ticks, self._numbers = itertools.count(), itertools.count()
-        self._done = 0
+        self._begun = self._done = 0
+        self._due: int | None = 0
+        """Requests to be done before the next fault; None if there will be no more faults."""
         self._progress = threading.Condition()
         self._working = 0
         self._chance = random.Random(f"{seed} alone")
@@ -93,23 +97,43 @@ class Clients:
     def reach(self, goal: int) -> bool:
         """Wait until so many requests are done; False if there will be no more."""
         with self._progress:
+            self._set_due(goal)
             self._progress.wait_for(lambda: self._done >= goal or not self._working)
             return self._working > 0
+
+    def finish(self) -> None:
+        """There will be no more faults. Until this is called, the writers go on, so that every fault meets some."""
+        with self._progress:
+            self._set_due(None)
 
     def wait_for(self, more: int) -> None:
         """Wait for so many more requests; no longer than a few seconds, because a fault can stop everybody."""
         with self._progress:
             goal = self._done + more
+            self._set_due(goal)
             self._progress.wait_for(lambda: self._done >= goal or not self._working, timeout=3.0)
+
+    def _set_due(self, goal: int | None) -> None:
+        self._due = goal
+        self._progress.notify_all()
+
+    def _begin_next(self) -> bool:
+        """Whether a writer has another request to send. As long as there are faults to come it has, but nobody gets far
+        ahead of them, so that the number of requests has a bound."""
+        ahead = self.bounds.ahead * self.bounds.writers
+        with self._progress:
+            self._progress.wait_for(lambda: self._due is None or self._begun < self._due + ahead)
+            if self._due is None and self._begun >= self.bounds.writes:
+                return False
+            self._begun += 1
+            return True
 
     # What a writer does
 
     def write(self, number: int) -> None:
         chance = random.Random(f"{self.seed} {number}")
         try:
-            for _ in range(self.bounds.writes // self.bounds.writers):
-                if time.monotonic() - self._started > self.bounds.seconds:
-                    return
+            while time.monotonic() - self._started < self.bounds.seconds and self._begin_next():
                 self._one(chance)
                 with self._progress:
                     self._done += 1
@@ -167,7 +191,7 @@ class Clients:
             self._call(half, chance.choice(self.urls), half=True)
         for attempt in range(ATTEMPTS):
             call = self._call(request, chance.choice(self.urls))
-            if not call.unknown or request.key is None:
+            if not _worth_repeating(call) or request.key is None:
                 break
             time.sleep(min(0.02 * 2**attempt, 0.5))
         if twin:
@@ -206,7 +230,7 @@ class Clients:
         request = Request(kind, id, "", None, None, named) if kind in READS else self._request(kind, id, chance)
         for _ in range(ATTEMPTS):
             call = self._call(request, chance.choice(self.urls))
-            if not call.unknown or kind not in READS:
+            if not _worth_repeating(call) or kind not in READS:
                 break
             time.sleep(0.1)
         return call
@@ -220,13 +244,17 @@ class Clients:
 
     # One call
 
+    def tick(self) -> int:
+        """This moment, as calls are ordered by."""
+        return next(self._ticks)
+
     def _clock(self) -> float | None:
         return None if self.nemesis is None else time.time() + self.nemesis.offset
 
     def _call(self, request: Request, url: str, *, hang_up: bool = False, half: bool = False) -> Call:
-        clock, began = self._clock(), next(self._ticks)
+        clock, began = self._clock(), self.tick()
         status, answer = self._send(request, url, hang_up=hang_up, half=half)
-        ended = next(self._ticks)
+        ended = self.tick()
         if clock is not None:
             clock = min(clock, self._clock() or clock)
         made = str(answer.get("id", "")) if request.kind == "create" and status == 201 else request.conversation
@@ -271,6 +299,11 @@ class Clients:
             return None, {}
         finally:
             connection.close()
+
+
+def _worth_repeating(call: Call) -> bool:
+    """It got no answer or 503. After 500, which is a bug, the next answer would hardly be another."""
+    return call.unknown and call.status != 500
 
 
 @dataclass(frozen=True, slots=True)

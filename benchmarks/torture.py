@@ -9,9 +9,10 @@ Every call is recorded, and at the end `history.py` says what contradicts the co
     python benchmarks/torture.py --postgres                             ... on a PostgreSQL of its own, which it crashes
     python benchmarks/torture.py --database postgresql://me@host/empty  ... on yours; it drops connections
     python benchmarks/torture.py --url http://a:8000 --url http://b:8000   your own replicas: it only uses them
+    python benchmarks/torture.py --plant all                            how soon it finds bugs that it plants itself
 
-Bounded by `--writes` and `--seconds`. The same seed makes the same requests and faults; how they fall together is up to
-the machine, and no verdict depends on how fast that is.
+Bounded by `--writes` (some more are sent where the faults are not done by then) and `--seconds`. The same seed makes
+the same requests and faults; how they fall together is up to the machine, and no verdict depends on how fast that is.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,7 @@ import typer
 from clients import Bounds, Clients
 from history import History, Stored, Violation, check, count
 from nemesis import DAY, RETENTION, Nemesis, Replica, start_replicas
+from planted import PLANTS
 from postgres import PostgresServer, own_postgres
 from sqlalchemy import MetaData, select
 
@@ -65,9 +67,16 @@ def main(
     writes: Annotated[int, typer.Option(min=1, help="Requests of all clients, without repeats.")] = 600,
     faults: Annotated[int, typer.Option(min=0, help="How often something is broken.")] = 20,
     seconds: Annotated[float, typer.Option(min=1, help="No new request after this time.")] = 120.0,
-    plant: Annotated[str | None, typer.Option(help="Plant a bug of tests/planted.py into the store.")] = None,
+    plant: Annotated[
+        str | None, typer.Option(help="Plant a bug into the store and look for it: a name of planted.py, or all.")
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
+    if plant is not None:
+        if url or database:
+            raise InputError("Bugs are planted into a database of their own: leave out --url and --database.")
+        hunt_all(plant, postgres=postgres, seed=seed, seconds=seconds, as_json=as_json)
+        return
     bounds = Bounds(writers=writers, writes=writes, faults=faults, seconds=seconds)
     outcomes: list[Outcome] = []
     with working("torturing") as show:
@@ -77,9 +86,7 @@ def main(
                 outcomes.append(torture_running(url, seed=number, bounds=bounds, api_key=api_key))
                 continue
             with _database(database, postgres=postgres) as (target, server):
-                outcomes.append(
-                    torture(target, seed=number, bounds=bounds, replicas=replicas, server=server, plant=plant)
-                )
+                outcomes.append(torture(target, seed=number, bounds=bounds, replicas=replicas, server=server))
     violations = [violation for outcome in outcomes for violation in outcome.violations]
     names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.counts))
     counts = {name: sum(outcome.counts.get(name, 0) for outcome in outcomes) for name in names}
@@ -117,9 +124,10 @@ def torture(
         started = start_replicas(replicas, database, folder, "--disk", name, *(["--plant", plant] if plant else []))
         nemesis = Nemesis(started, database, folder, server=server)
         clients = Clients([replica.url for replica in started], seed=seed, bounds=bounds, nemesis=nemesis)
-        _use_and_break(clients, nemesis, seed=seed, bounds=bounds, only=only)
-        for replica in started:
-            replica.stop()
+        with ExitStack() as running:
+            for replica in started:
+                running.enter_context(replica)
+            _use_and_break(clients, nemesis, seed=seed, bounds=bounds, only=only)
         stored, damages = read_database(database)
         _expire(started[0], clients, nemesis)
         remains = _remains(database, clients)
@@ -146,20 +154,27 @@ def _use_and_break(
     clients.begin()
     with ThreadPoolExecutor(bounds.writers) as threads:
         writers = [threads.submit(clients.write, number) for number in range(bounds.writers)]
-        if nemesis is not None:
-            chance = random.Random(f"{seed} nemesis")
-            chosen = list(only or nemesis.faults)
-            for number in range(bounds.faults):
-                goal = (number + 1) * bounds.writes // (bounds.faults + 1)
-                if not clients.reach(goal):
-                    break
-                # Each fault once before any comes again.
-                if number % len(chosen) == 0:
-                    chance.shuffle(chosen)
-                nemesis.do(chosen[number % len(chosen)], chance, clients.wait_for)
+        try:
+            if nemesis is not None:
+                _break(clients, nemesis, seed=seed, bounds=bounds, only=only)
+        finally:
+            clients.finish()
         for writer in writers:
             writer.result()
     clients.end()
+
+
+def _break(clients: Clients, nemesis: Nemesis, *, seed: int, bounds: Bounds, only: Sequence[str] | None = None) -> None:
+    chance = random.Random(f"{seed} nemesis")
+    chosen = [name for name in nemesis.faults if only is None or name in only]
+    for number in range(bounds.faults):
+        goal = (number + 1) * bounds.writes // (bounds.faults + 1)
+        if not clients.reach(goal):
+            break
+        # Each fault once before any comes again.
+        if number % len(chosen) == 0:
+            chance.shuffle(chosen)
+        nemesis.do(chosen[number % len(chosen)], chance, clients.wait_for)
 
 
 def _expire(replica: Replica, clients: Clients, nemesis: Nemesis) -> None:
@@ -210,6 +225,44 @@ def _remains(database: str, clients: Clients) -> list[str]:
     return left
 
 
+# Planted bugs
+
+HUNT = Bounds(writers=4, writes=120, faults=6, conversations=1)
+
+
+def hunt_all(plant: str, *, postgres: bool, seed: int, seconds: float, as_json: bool) -> None:
+    """Plant one bug after the other, or the one with this name, and print what found it and how soon."""
+    names = [name for name, one in PLANTS.items() if plant in (name, "all") and (one.portable or not postgres)]
+    if not names:
+        raise InputError(f"There is no bug {plant} to plant here: give all, or one of {', '.join(PLANTS)}.")
+    rows: list[tuple[str | int, ...]] = []
+    with working("hunting") as show:
+        for name in names:
+            show(name)
+            with _database(None, postgres=postgres) as (target, server):
+                outcome = hunt(name, target, seed=seed, bounds=replace(HUNT, seconds=seconds), server=server)
+            found = {violation.promise for violation in outcome.violations} & PLANTS[name].breaks
+            rows.append((name, ", ".join(sorted(found)), outcome.counts["calls"], outcome.counts["seconds"]))
+    columns = ("bug", "promises found broken", "requests", "seconds")
+    if as_json:
+        print_json({"bugs": [dict(zip(columns, row, strict=True)) for row in rows]})
+    else:
+        note = "Seconds from the start of the replicas to the verdict."
+        print_tables([Table("hunt", "Planted bugs", columns, tuple(rows), note)])
+    if any(not row[1] for row in rows):
+        raise typer.Exit(1)
+
+
+def hunt(
+    plant: str, database: str, *, seed: int, bounds: Bounds = HUNT, server: PostgresServer | None = None
+) -> Outcome:
+    """A run with a planted bug, and with the faults that bring it out."""
+    began, faults = time.monotonic(), PLANTS[plant].faults
+    size = replace(bounds, faults=bounds.faults if faults else 0)
+    outcome = torture(database, seed=seed, bounds=size, server=server, only=faults, plant=plant)
+    return replace(outcome, counts={**outcome.counts, "seconds": round(time.monotonic() - began)})
+
+
 @contextmanager
 def _database(database: str | None, *, postgres: bool) -> Iterator[tuple[str, PostgresServer | None]]:
     if database is not None:
@@ -217,7 +270,8 @@ def _database(database: str | None, *, postgres: bool) -> Iterator[tuple[str, Po
             raise InputError("Give a PostgreSQL URL, or nothing for a new SQLite file.")
         yield database, None
     elif postgres:
-        with own_postgres() as server:
+        # What was not synced stays in its memory for long, so that a crash shows it.
+        with own_postgres("wal_writer_delay=10s") as server:
             yield server.new_database(), server
     else:
         with tempfile.TemporaryDirectory(prefix="somdst-torture-") as folder:

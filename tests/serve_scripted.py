@@ -7,7 +7,7 @@ pending write, "no hotel area", "any hotel area". `--gate FOLDER` makes the pred
 in a folder, so that a test decides when a turn is done; a file `entered` says that it waits. `--other` adds the model
 "shouting", which writes every value in capitals, to replay conversations under. For the torture:
 `--clock FILE` has the seconds that the store's clock is ahead, `--disk FOLDER` puts SQLite on a bad disk
-(`benchmarks/disk.py`), and `--plant NAME` plants a bug (`planted.py`).
+(`benchmarks/disk.py`), and `--plant NAME` plants a bug (`benchmarks/planted.py`).
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def main() -> None:
     if options.disk:
         disk.install(options.disk)
     if options.plant:
-        PLANTS[options.plant]()
+        PLANTS[options.plant].install()
     listener = bind("127.0.0.1", options.port, keys=settings.keys is not None, insecure=False)
 
     def run() -> None:

@@ -6,15 +6,16 @@ Runs are bounded by counts. How calls and faults fall together is up to the mach
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from clients import Bounds, Clients, Request
 from planted import PLANTS
-from postgres import find_binaries, own_postgres
+from postgres import PostgresServer, find_binaries, own_postgres
 from services import Server
-from torture import torture, torture_running
+from torture import HUNT, hunt, torture, torture_running
 
 FOREVER = 1e6
 """Seconds: only the counts are bounds here."""
@@ -30,6 +31,15 @@ def assert_kept(counts: dict[str, int], faults: Sequence[str]) -> None:
     assert {name: counts[name] for name in faults} == dict.fromkeys(faults, 2)
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """One that keeps what was not synced in its memory for long."""
+    if find_binaries() is None:
+        pytest.skip("no PostgreSQL binaries on this machine: install Debian's postgresql")
+    with own_postgres("wal_writer_delay=10s") as server:
+        yield server
+
+
 @pytest.mark.slow
 def test_the_contract_on_sqlite(tmp_path: Path) -> None:
     outcome = torture(str(tmp_path / "c.sqlite"), seed=1, bounds=bounds(writes=200, faults=14))
@@ -41,49 +51,25 @@ def test_the_contract_on_sqlite(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_contract_on_postgresql() -> None:
-    if find_binaries() is None:
-        pytest.skip("no PostgreSQL binaries on this machine: install Debian's postgresql")
-    with own_postgres() as server:
-        outcome = torture(server.new_database(), seed=1, bounds=bounds(writes=200, faults=14), server=server)
+def test_the_contract_on_postgresql(server: PostgresServer) -> None:
+    outcome = torture(server.new_database(), seed=1, bounds=bounds(writes=200, faults=14), server=server)
     assert outcome.violations == []
     faults = ["kills", "kills of all", "pauses", "clock jumps", "database restarts", "database pauses"]
     assert_kept(outcome.counts, [*faults, "dropped connections"])
 
 
-FOUND: dict[str, tuple[set[str], Sequence[str]]] = {
-    "version-check": ({"versions", "durable"}, ()),
-    "key-check": ({"keys"}, ()),
-    "create": ({"keys"}, ()),
-    "fsync": ({"durable"}, ("power cuts",)),
-    "transaction": ({"prefixes", "replay", "versions", "durable"}, ()),
-    "replay": ({"replay"}, ()),
-    "stale-read": ({"order"}, ()),
-    "erasure": ({"erased"}, ()),
-    "expiry": ({"expired"}, ()),
-}
-"""Promises of which a planted bug breaks at least one, and the faults that bring it out."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_is_found(tmp_path: Path, plant: str) -> None:
-    promises, faults = FOUND[plant]
-    size = bounds(writes=120, faults=6 if faults else 0, conversations=1)
-    outcome = torture(str(tmp_path / "c.sqlite"), seed=2, bounds=size, only=faults or None, plant=plant)
-    assert promises & {violation.promise for violation in outcome.violations}, outcome
+    outcome = hunt(plant, str(tmp_path / "c.sqlite"), seed=2, bounds=replace(HUNT, seconds=FOREVER))
+    assert PLANTS[plant].breaks & {violation.promise for violation in outcome.violations}, outcome
 
 
 @pytest.mark.slow
-def test_a_commit_that_postgresql_does_not_wait_for_is_found() -> None:
-    if find_binaries() is None:
-        pytest.skip("no PostgreSQL binaries on this machine: install Debian's postgresql")
-    with own_postgres("wal_writer_delay=10s") as server:
-        size = bounds(writes=60, faults=3)
-        outcome = torture(
-            server.new_database(), seed=3, bounds=size, only=["database restarts"], plant="fsync", server=server
-        )
-    assert "durable" in {violation.promise for violation in outcome.violations}
+@pytest.mark.parametrize("plant", [name for name, plant in PLANTS.items() if plant.portable])
+def test_a_planted_bug_is_found_on_postgresql(server: PostgresServer, plant: str) -> None:
+    outcome = hunt(plant, server.new_database(), seed=2, bounds=replace(HUNT, seconds=FOREVER), server=server)
+    assert PLANTS[plant].breaks & {violation.promise for violation in outcome.violations}, outcome
 
 
 def test_a_running_service_is_only_used(tmp_path: Path) -> None:

@@ -1,23 +1,25 @@
-"""Bugs to plant into the store of a replica, so that a test can show that the torture finds them.
+"""Bugs to plant into the store of a replica, to show that the torture finds them: `PLANTS`.
 
 Each replaces a function by one that does less. A name that no longer exists in the store is an error, not a plant
-without effect.
+without effect. Does not look for them (`hunt` in `torture.py`).
 """
 
 from __future__ import annotations
 
-import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Insert
+from sqlalchemy import Connection, Insert, delete
 
-from somdst.store import Key, Record, Store, Unavailable, writes
+from somdst.store import Key, Record, Store, writes
 from somdst.store import conversations as module
 from somdst.store import database as connections
+from somdst.store.layout import conversations, entries
+from somdst.store.writes import PreparedWrite
 from somdst.tracking.records import Entry, Snapshot
 
 
@@ -38,8 +40,18 @@ def pragma(setting: str) -> None:
 
 def version_check() -> None:
     """The last writer wins. Both parts are needed: alone, the table's key would still refuse a version given twice."""
+
+    def replacing(real: Callable[..., None]) -> Callable[..., None]:
+        def insert(connection: Connection, rows: Sequence[PreparedWrite], now: float) -> None:
+            for row in rows:
+                same = entries.c.conversation == row.write.conversation, entries.c.version == row.write.result.version
+                connection.execute(delete(entries).where(*same))
+            real(connection, rows, now)
+
+        return insert
+
     swap(module, "refusal", lambda real: lambda write, version: real(write, None if version is None else write.before))
-    swap(module, "insert", lambda real: lambda table: real(table).prefix_with("OR REPLACE"))
+    swap(module, "_insert", replacing)
 
 
 def key_check() -> None:
@@ -88,15 +100,14 @@ _KEPT = threading.local()
 
 
 def transaction() -> None:
-    """The version of a conversation and its entry are written in two transactions, and the second one may fail."""
-    batches = itertools.count(1)
+    """The version of a conversation and its entry are written in two transactions. Between them is a pause, without
+    which a process would have to be killed thousands of times to die there."""
 
     def split(real: Callable[..., Any]) -> Callable[..., Any]:
         def append_many(store: Store, many: Sequence[Any]) -> Any:
             _KEPT.list = []
             outcomes = real(store, many)
-            if next(batches) % 5 == 0:
-                raise Unavailable("The disk is full.")
+            time.sleep(0.05)
             for statement, rows in _KEPT.list:
                 with store.database.write() as connection:
                     connection.execute(statement, rows)
@@ -141,17 +152,28 @@ def erasure() -> None:
 
 def late_expiry() -> None:
     """A conversation that has expired is served until it is erased."""
-    swap(Store, "alive", lambda real: lambda store: module.conversations.c.id.is_not(None))
+    swap(Store, "alive", lambda real: lambda store: conversations.c.id.is_not(None))
 
 
-PLANTS: dict[str, Callable[[], None]] = {
-    "version-check": version_check,
-    "key-check": key_check,
-    "create": doubled_create,
-    "fsync": fsync,
-    "transaction": transaction,
-    "replay": skipping_replay,
-    "stale-read": stale_read,
-    "erasure": erasure,
-    "expiry": late_expiry,
+@dataclass(frozen=True, slots=True)
+class Plant:
+    install: Callable[[], None]
+    breaks: frozenset[str]
+    """Promises; a run finds at least one of them broken."""
+    faults: tuple[str, ...] = ()
+    """Those that bring it out: one for each kind of database."""
+    portable: bool = True
+    """False: it is a bug on SQLite only."""
+
+
+PLANTS = {
+    "version-check": Plant(version_check, frozenset({"versions", "durable"})),
+    "key-check": Plant(key_check, frozenset({"keys"})),
+    "create": Plant(doubled_create, frozenset({"keys"})),
+    "fsync": Plant(fsync, frozenset({"durable"}), ("power cuts", "database restarts")),
+    "transaction": Plant(transaction, frozenset({"prefixes", "replay", "versions", "durable"}), ("kills",)),
+    "replay": Plant(skipping_replay, frozenset({"replay"})),
+    "stale-read": Plant(stale_read, frozenset({"order"})),
+    "erasure": Plant(erasure, frozenset({"erased"}), portable=False),
+    "expiry": Plant(late_expiry, frozenset({"expired"})),
 }
