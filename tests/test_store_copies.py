@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clients import Bounds, Clients
+from history import Call, History, check, count
 from postgres import PostgresServer
 from services import Server
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 from test_store import Clock, say
-from waiting import until
+from torture import read_database
 
-from somdst import Client
 from somdst.errors import StoreError
+from somdst.memory.schema import Schema
 from somdst.store import Key, Repeated, Store, copy, verify
 from somdst.store.copies import Copied
 from somdst.store.database import Database
+from somdst.store.layout import metadata
 from somdst.store.migrations import LATEST, MIGRATIONS, current, migrate
 
 
 @pytest.fixture
 def filled(database: str) -> Iterator[str]:
+    """A row in every table: conversations, one with a schema of its own, their entries and keys, and an erasure."""
     store = Store(database, clock=Clock())
+    store.erase("a", store.create("a").id)
     for number in range(3):
-        record = store.create("a", subject=f"s{number}", key=Key(f"create-{number}", "f"))
+        schema = None if number else Schema.multiwoz()
+        record = store.create("a", subject=f"s{number}", schema=schema, key=Key(f"create-{number}", "f"))
         for turn in range(number):
             say(store, record, f"hotel name place {turn}", key=Key(f"turn-{number}-{turn}", "f"))
     store.close()
@@ -35,11 +42,13 @@ def filled(database: str) -> Iterator[str]:
 
 
 def rows(url: str) -> dict[str, list[tuple[object, ...]]]:
+    """Of every table that the database has. When a migration was applied is its own affair."""
     database = Database(url, upgrade=False)
     with database.read_as_it_is() as connection:
-        tables = ("conversations", "entries", "idempotency_keys")
+        what = dict.fromkeys(inspect(connection).get_table_names(), "*") | {"migrations": "number"}
         found = {
-            table: sorted(tuple(row) for row in connection.execute(text(f"SELECT * FROM {table}"))) for table in tables
+            name: sorted(tuple(row) for row in connection.execute(text(f"SELECT {columns} FROM {name}")))
+            for name, columns in what.items()
         }
     database.close()
     return found
@@ -52,6 +61,7 @@ def somdst(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_there_and_back(filled: str, tmp_path: Path, postgres: PostgresServer) -> None:
     """Into a file, from there into PostgreSQL, from there into a file: every row as it was, and keys still answer."""
+    assert len(rows(filled)) == len(metadata.tables) and all(rows(filled).values())
     one, two, three = str(tmp_path / "one.sqlite"), postgres.new_database(), str(tmp_path / "three.sqlite")
     for source, target in ((filled, one), (one, two), (two, three)):
         assert copy(source, target) == Copied(3, up_to_date=True)
@@ -69,41 +79,48 @@ def test_there_and_back(filled: str, tmp_path: Path, postgres: PostgresServer) -
     assert sorted(path.name for path in tmp_path.glob("[ot]*")) == ["one.sqlite", "three.sqlite"], "and nothing else"
 
 
-def test_while_the_service_writes(database: str, tmp_path: Path) -> None:
-    """Each copy has everything that was acknowledged before it began, as a prefix of the log, and is sound."""
-    with Server(database) as server, Client(server.url, retries=50) as client:
-        conversations = [client.start() for _ in range(3)]
-        acknowledged: list[list[str]] = [[] for _ in conversations]
-        stopping = threading.Event()
-
-        def write(who: int) -> None:
-            while not stopping.is_set():
-                words = f"hotel name place {len(acknowledged[who])}"
-                conversations[who].update(words)
-                acknowledged[who].append(words)
-
-        threads = [threading.Thread(target=write, args=(who,)) for who in range(3)]
-        for thread in threads:
-            thread.start()
-        before: list[list[int]] = []
+@pytest.mark.slow
+def test_while_the_service_writes(database: str, tmp_path: Path, postgres: PostgresServer) -> None:
+    """Each backup and what is restored from it have everything that was acknowledged before the backup began, and keep
+    the contract."""
+    bounds = Bounds(writers=3, writes=1, ahead=100, seconds=1e6)
+    copies: list[tuple[str, int, int]] = []
+    with Server(database) as server, ThreadPoolExecutor(bounds.writers) as threads:
+        clients = Clients([server.url], seed=1, bounds=bounds)
+        clients.begin()
+        writers = [threads.submit(clients.write, number) for number in range(bounds.writers)]
         try:
-            for number in range(3):
-                goal = [len(words) + 2 for words in acknowledged]
-                until(lambda goal=goal: all(len(w) >= g for w, g in zip(acknowledged, goal, strict=True)))
-                before.append([len(words) for words in acknowledged])
-                copy(database, str(tmp_path / f"copy{number}.sqlite"))
+            for number in (1, 2):
+                clients.reach(30 * number)
+                copied, back = str(tmp_path / f"copy{number}.sqlite"), postgres.new_database()
+                began = clients.tick()
+                done = somdst("backup", copied, "--database", database)
+                assert done.returncode == 0, done.stderr
+                copies.append((copied, began, clients.tick()))
+                done = somdst("restore", copied, "--database", back)
+                assert done.returncode == 0, done.stderr
+                copies.append((back, *copies[-1][1:]))
         finally:
-            stopping.set()
-            for thread in threads:
-                thread.join()
-    for number, least in enumerate(before):
-        store = Store(str(tmp_path / f"copy{number}.sqlite"), upgrade=False)
-        assert list(verify(store)) == [None] * 3
-        for who, conversation in enumerate(conversations):
-            said = [entry.turn.user for entry in store.log("local", conversation.id) if entry.turn]
-            assert said == acknowledged[who][: len(said)]
-            assert len(said) >= least[who]
-        store.close()
+            clients.finish()
+        for writer in writers:
+            writer.result()
+    for url, began, ended in copies:
+        stored, damages = read_database(url)
+        history = History(list(seen(clients.calls, stored, began, ended)), stored, complete=True)
+        assert count(history)["acknowledged"] > 0
+        assert [*check(history), *damages] == []
+
+
+def seen(calls: Sequence[Call], stored: Collection[str], began: int, ended: int) -> Iterator[Call]:
+    """What clients saw of a copy that was made between these moments. What was under way then may be in it or not;
+    conversations that were made meanwhile and are not in it are left out, and so is what came later."""
+    made = {call.conversation for call in calls if call.kind == "create" and call.ended < began}
+    for call in calls:
+        if call.ended < began:
+            yield call
+        elif call.began < ended and (call.kind == "create" or call.conversation in made.union(stored)):
+            name = "" if call.kind == "create" else call.conversation
+            yield replace(call, conversation=name, status=None, answer={}, expires=None)
 
 
 def test_what_is_not_empty_is_left_alone(filled: str, tmp_path: Path, postgres: PostgresServer) -> None:
