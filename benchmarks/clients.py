@@ -249,7 +249,7 @@ class Clients:
         return next(self._ticks)
 
     def _clock(self) -> float | None:
-        return None if self.nemesis is None else time.time() + self.nemesis.offset
+        return None if self.nemesis is None else time.time() + self.nemesis.slowest_clock
 
     def _call(self, request: Request, url: str, *, hang_up: bool = False, half: bool = False) -> Call:
         clock, began = self._clock(), self.tick()

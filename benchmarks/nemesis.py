@@ -35,10 +35,12 @@ class TortureError(SomdstError):
 class Replica(Service):
     """A service that a parent process starts again whenever it is killed. The parent keeps the port open."""
 
-    def __init__(self, database: str, folder: Path, *options: str) -> None:
-        clock = ["--clock", str(folder / "clock")]
+    def __init__(self, database: str, clock: Path, *options: str) -> None:
+        self.clock = clock
+        """A file with the seconds that its clock is ahead."""
+        self.ahead = 0.0
         limits = ["--retention-seconds", str(RETENTION), "--turn-timeout", "30", "--body-timeout", "30"]
-        super().__init__(SCRIPTED, database, "--reborn", *clock, *limits, *options)
+        super().__init__(SCRIPTED, database, "--reborn", "--clock", str(clock), *limits, *options)
 
     @property
     def pid(self) -> int:
@@ -77,14 +79,20 @@ class Replica(Service):
         os.kill(super().pid, signal.SIGCONT)
         self.child = self._next_child()
 
+    def set_clock(self, ahead: float) -> None:
+        new = self.clock.with_suffix(".new")
+        new.write_text(str(ahead))
+        new.replace(self.clock)
+        self.ahead = ahead
+
     def handles(self) -> int:
         """Open files and connections."""
         return len(os.listdir(f"/proc/{self.child}/fd"))  # noqa: PTH208
 
 
 def start_replicas(number: int, database: str, folder: Path, *options: str) -> list[Replica]:
-    """All at the same time."""
-    replicas = [Replica(database, folder, *options) for _ in range(number)]
+    """All at the same time, each with a clock of its own."""
+    replicas = [Replica(database, folder / f"clock-{one}", *options) for one in range(number)]
     for replica in replicas:
         replica.launch()
     for replica in replicas:
@@ -98,8 +106,11 @@ class Nemesis:
     ) -> None:
         self.replicas, self.database, self.folder, self.server = replicas, database, folder, server
         self.counts: Counter[str] = Counter()
-        self.offset = 0.0
-        """Seconds that the clocks of all replicas are ahead."""
+
+    @property
+    def slowest_clock(self) -> float:
+        """Seconds that it is ahead."""
+        return min(replica.ahead for replica in self.replicas)
 
     @property
     def faults(self) -> dict[str, Callable[[random.Random, Wait], None]]:
@@ -135,13 +146,9 @@ class Nemesis:
             replica.resume()
 
     def jump(self, chance: random.Random, wait: Wait) -> None:
-        self.set_clock(chance.uniform(-DAY, DAY))
-
-    def set_clock(self, offset: float) -> None:
-        new = self.folder / "clock.new"
-        new.write_text(str(offset))
-        new.replace(self.folder / "clock")
-        self.offset = offset
+        """All clocks, each by its own amount: the replicas do not agree on the time."""
+        for replica in self.replicas:
+            replica.set_clock(chance.uniform(-DAY, DAY))
 
     # SQLite
 

@@ -180,13 +180,15 @@ def _break(clients: Clients, nemesis: Nemesis, *, seed: int, bounds: Bounds, onl
 def _expire(replica: Replica, clients: Clients, nemesis: Nemesis) -> None:
     """Nothing is served after its time, also before it is erased."""
     replica.start()
-    nemesis.set_clock(RETENTION + 10 * DAY)
+    late = RETENTION + 10 * DAY
+    for one in nemesis.replicas:
+        one.set_clock(late)
     clients.urls = [replica.url]
     for id in sorted(clients.made - clients.erased):
         for kind in ("read", "log", "turn"):
             clients.sent(kind, id)
     replica.stop()
-    store = Store(nemesis.database, clock=lambda: time.time() + nemesis.offset)
+    store = Store(nemesis.database, clock=lambda: time.time() + late)
     store.expire()
     store.close()
 
