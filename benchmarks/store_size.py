@@ -22,25 +22,31 @@ from sqlalchemy import delete, insert
 from somdst.cli import options
 from somdst.cli.main import run_alone
 from somdst.cli.output import print_json, print_tables, working
+from somdst.errors import InputError
 from somdst.evaluate.tables import Table
 from somdst.store import Store, Write
+from somdst.store.auditing import usage
 from somdst.store.database import count_rows
-from somdst.store.layout import conversations, entries
+from somdst.store.layout import conversations, entries, idempotency_keys
 from somdst.store.writes import dump
 
 LENGTHS = (10, 1_000, 20_000)
 BATCH = 10_000
 SUBJECTS = 10
 """Conversations per subject."""
+SPREAD = 300
+"""Conversations for each repeat, so that at a tenth of them what is read and what is erased are different ones."""
 
 
 def main(
     database: Annotated[str | None, typer.Option(help="A file or URL to write to. Default: a new file.")] = None,
-    number: Annotated[int, typer.Option("--conversations", min=100, help="Conversations to store.")] = 10_000,
+    number: Annotated[int, typer.Option("--conversations", min=100, help="Conversations to store.")] = 20_000,
     longest: Annotated[int, typer.Option(min=10, help="Leave out longer conversations.")] = LENGTHS[-1],
     repeats: Annotated[int, typer.Option(min=1, help="How often each thing is measured.")] = 50,
     as_json: options.JsonOption = False,
 ) -> None:
+    if number < SPREAD * repeats:
+        raise InputError(f"{repeats} repeats need at least {SPREAD * repeats:,} conversations: give fewer repeats.")
     with TemporaryDirectory() as folder, working("measuring"):
         store = Store(database or str(Path(folder) / "conversations.sqlite"))
         by_length = [measure(store, length, repeats=repeats) for length in LENGTHS if length <= longest]
@@ -62,7 +68,7 @@ def _table(title: str, rows: list[dict[str, float]]) -> Table:
 
 
 def stock(store: Store, start: int, end: int) -> None:
-    """Write conversations with one turn each, many per transaction. Their ids are their numbers."""
+    """Write conversations with one turn and its key each, many per transaction. Their ids are their numbers."""
     template = fill(store, 1)
     record, [entry] = store.read(TENANT, template), store.log(TENANT, template)
     text, said = dump(record.snapshot), dump(entry)
@@ -86,9 +92,22 @@ def stock(store: Store, start: int, end: int) -> None:
             {"conversation": id_of(number), "version": 1, "kind": "turn", "source": "model", "entry": said}
             for number in numbers
         ]
+        keys = [
+            {
+                "tenant": TENANT,
+                "key": f"key-{id_of(number)}",
+                "fingerprint": "f" * 64,
+                "conversation": id_of(number),
+                "version": 1,
+                "created_at": now,
+                "snapshot": text,
+            }
+            for number in numbers
+        ]
         with store.database.write() as connection:
             connection.execute(insert(conversations), made)
             connection.execute(insert(entries), logs)
+            connection.execute(insert(idempotency_keys), keys)
     with store.database.write() as connection:
         count_rows(connection)
     store.erase(TENANT, template)
@@ -103,8 +122,8 @@ def subject_of(number: int) -> str:
 
 
 def measure_store(store: Store, number: int, *, repeats: int) -> dict[str, float]:
-    """Milliseconds of each operation among so many conversations."""
-    work = operations(store, number, repeats)
+    """Milliseconds of each operation among so many conversations, and of counting them all."""
+    work = {"usage": lambda _: usage(store, TENANT), **operations(store, number, repeats)}
     row: dict[str, float] = {"conversations": number}
     for name, one in work.items():
         times: list[float] = []
@@ -117,15 +136,15 @@ def measure_store(store: Store, number: int, *, repeats: int) -> dict[str, float
 
 
 def operations(store: Store, number: int, repeats: int) -> dict[str, Callable[[int], object]]:
-    """What is done to a store with so many conversations, at most `repeats` times each."""
-    middle = number // 2
+    """What is done to a store with so many conversations, at most `repeats` times each. Whole subjects are erased from
+    the end, and single conversations before them."""
+    middle, single = number // 2, number - SUBJECTS * repeats - 1
     page = store.page(TENANT, limit=50)
 
     def turn(repeat: int) -> object:
         record = store.read(TENANT, id_of(middle + repeat))
         return store.append(Write(TENANT, record.id, spoken(record.snapshot, repeat)))
 
-    made = [store.create(TENANT, subject=f"erased-{number}-{repeat}").id for repeat in range(2 * repeats)]
     return {
         "read": lambda repeat: store.read(TENANT, id_of(middle + repeat)),
         "log": lambda repeat: store.log(TENANT, id_of(middle + repeat)),
@@ -134,8 +153,8 @@ def operations(store: Store, number: int, repeats: int) -> dict[str, Callable[[i
         "first page": lambda _: store.page(TENANT, limit=50),
         "next page": lambda _: store.page(TENANT, limit=50, after=page.next),
         "page of a subject": lambda repeat: store.page(TENANT, limit=50, subject=subject_of(repeat * SUBJECTS)),
-        "erase": lambda repeat: store.erase(TENANT, made[repeat]),
-        "erase a subject": lambda repeat: store.erase_subject(TENANT, f"erased-{number}-{repeats + repeat}"),
+        "erase": lambda repeat: store.erase(TENANT, id_of(single - repeat)),
+        "erase a subject": lambda repeat: store.erase_subject(TENANT, subject_of(number - SUBJECTS * repeat - 1)),
         "expire": lambda _: store.expire(),
     }
 

@@ -32,10 +32,10 @@ def test_many_conversations_cost_what_a_few_do(tmp_path: Path) -> None:
 
 def test_the_benchmark_runs() -> None:
     script = Path(__file__).parents[1] / "benchmarks" / "store_size.py"
-    command = [sys.executable, script, "--repeats", "1", "--longest", "10", "--conversations", "100", "--json"]
+    command = [sys.executable, script, "--repeats", "1", "--longest", "10", "--conversations", "300", "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert [row["entries"] for row in report["by_length"]] == [10]
-    assert [row["conversations"] for row in report["by_number"]] == [10, 100]
-    assert {"read", "turn", "first page", "erase", "erase a subject"} <= report["by_number"][0].keys()
+    assert [row["conversations"] for row in report["by_number"]] == [30, 300]
+    assert {"read", "turn", "first page", "erase", "erase a subject", "usage"} <= report["by_number"][0].keys()
