@@ -101,7 +101,7 @@ _KEPT = threading.local()
 
 def transaction() -> None:
     """The version of a conversation and its entry are written in two transactions. Between them is a pause, without
-    which a process would have to be killed thousands of times to die there."""
+    which kills and reads would hardly ever fall there."""
 
     def split(real: Callable[..., Any]) -> Callable[..., Any]:
         def append_many(store: Store, many: Sequence[Any]) -> Any:
