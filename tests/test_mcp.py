@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from bad_schemas import BAD
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from scripted import AnyRules, RulePredictor
@@ -30,6 +31,28 @@ from somdst.tracking import edits
 TOOLS = {"track_turn", "get_state", "correct", "undo", "explain", "what_to_ask"}
 COMMAND = ["-m", "somdst", "mcp", "--threshold", "0", "--threads", "1"]
 KEY, OTHER_KEY = "a-key-of-the-first-tenant", "a-key-of-another-tenant"
+HALF = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {
+        "name": "track_turn",
+        "arguments": {"user": "hello", "schema": BAD["half a character in a name"][0]},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    },
+}
+"""A call with half a surrogate pair, which the protocol without sessions lets through."""
+HALF_HEADERS = {
+    "Content-Type": "application/json",
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "tools/call",
+    "Mcp-Name": "track_turn",
+}
+OVER_HTTP = ("an enum of 10,000 values", "300 slots", "an object that contains itself")
 
 
 class Session:
@@ -149,6 +172,21 @@ def test_a_conversation_with_a_schema_of_its_own(store: Store) -> None:
 
     talk(store, script, AnyRules())
     assert len(store.page(LOCAL).records) == 3  # what was refused started no conversation
+
+
+def test_a_bad_schema_is_one_sentence_and_nothing_is_stored(store: Store) -> None:
+    async def script(session: Session) -> None:
+        for name, (schema, sentence) in BAD.items():
+            if "half a character" in name:  # which this client cannot write; over HTTP others can, see below
+                continue
+            if isinstance(schema, str):  # here a text is the id of a schema
+                schema, sentence = "0" * 24, "There is no schema 0+: "
+            problem = await session.problem("track_turn", user="hello", schema=schema)
+            assert re.search(sentence, problem), (name, problem)
+            assert problem.endswith(".") and "\n" not in problem, name
+
+    talk(store, script, AnyRules())
+    assert not store.page(LOCAL).records and not store.schemas.page(LOCAL)[0]
 
 
 def test_a_slot_of_an_earlier_schema_is_explained(store: Store) -> None:
@@ -318,6 +356,11 @@ def test_over_http_to_a_real_socket(tmp_path: Path) -> None:
                 assert answer.status_code == status and answer.json()["error"]
             too_big = await http.post(url, json=call | {"params": {"text": "x" * 300_000}}, headers=accept)
             assert too_big.status_code == 413
+            broken = await http.post(url, content=json.dumps(HALF), headers=accept | HALF_HEADERS, timeout=LIMIT)
+            assert (
+                broken.status_code == 200
+                and r'"d-\ud800" has a name with characters' in broken.json()["result"]["content"][0]["text"]
+            )
 
     with served(tmp_path) as url:
         assert url.endswith("/mcp")
@@ -331,13 +374,24 @@ def test_over_http_a_tenant_sees_its_own_conversations(tmp_path: Path) -> None:
     async def main(url: str) -> None:
         async with connected(url, KEY) as client:
             id = await book(client)
+            own = await Session(client).call("track_turn", user="A large pizza, please.", schema=PIZZA)
         async with connected(url, OTHER_KEY) as client:
-            assert "There is no conversation" in await Session(client).problem("get_state", conversation=id)
+            other = Session(client)
+            assert "There is no conversation" in await other.problem("get_state", conversation=id)
+            problem = await other.problem("track_turn", user="hello", schema=own["schema"])
+            assert f"There is no schema {own['schema']}: " in problem and problem.endswith(".")
+            for name in OVER_HTTP:
+                schema, sentence = BAD[name]
+                assert re.search(sentence, await other.problem("track_turn", user="hello", schema=schema)), name
         async with httpx2.AsyncClient() as http:
             assert (await http.post(url, json={})).status_code == 401
 
-    with served(tmp_path, "--keys", str(keys)) as url:
+    database = str(tmp_path / "conversations.sqlite")
+    with served(tmp_path, "--keys", str(keys), "--database", database) as url:
         asyncio.run(main(url))
+    with closing(Store(database)) as store:
+        assert len(store.page("first").records) == 2
+        assert not store.page("other").records and not store.schemas.page("other")[0]
 
 
 def test_without_keys_it_listens_on_loopback_only(tmp_path: Path) -> None:
