@@ -111,9 +111,8 @@ def test_the_known_ids_are_those_of_things_that_exist(api: Api) -> None:
 
 
 PLAIN = st.text("abcdeö", min_size=1, max_size=4)
-TEXT = st.text(
-    st.characters() | st.sampled_from("\ud800\udc00\0 -"), max_size=5
-)  # JSON can write half a surrogate pair
+TEXT = st.text(st.characters(), max_size=5) | st.text(st.sampled_from("\ud800\udc00\0 -a"), max_size=3)
+"""Also with half a surrogate pair, which JSON can write."""
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
