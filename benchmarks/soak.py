@@ -33,6 +33,7 @@ from somdst.cli.main import run_alone
 from somdst.cli.output import notice, print_json, print_tables, working
 from somdst.errors import InputError
 from somdst.evaluate.tables import Table
+from somdst.service.guards import RETRY_AFTER
 
 SHARE = 0.7
 WINDOW = 10.0
@@ -220,7 +221,9 @@ class Users:
             self.calls.append(Call(kind, made, began, ended, status, "", key, mark, answer=kept))
             if status is not None and status < 300:
                 break
-            await asyncio.sleep(min(0.02 * 2**attempt, LONGEST_PAUSE))
+            # A 503 says when to come back. Sooner would keep a service that is behind from catching up.
+            again = RETRY_AFTER * self._chance.uniform(1, 2) if status == 503 else min(0.02 * 2**attempt, LONGEST_PAUSE)
+            await asyncio.sleep(again)
         return answer
 
     async def _post(self, path: str, body: object, key: str) -> tuple[int | None, dict[str, Any]]:

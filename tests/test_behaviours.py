@@ -23,16 +23,16 @@ from somdst.model.folder import open_predictor
 FIXTURES = Path(__file__).parent / "fixtures"
 DIALOGUES = open_corpus(FIXTURES / "behaviours.jsonl").dialogues
 AT_LEAST = {
-    "negation": 41,
-    "short_answer": 73,
+    "negation": 50,
+    "short_answer": 75,
     "accepted_offer": 63,
-    "refused_offer": 60,
-    "counts": 35,
-    "references": 44,
+    "refused_offer": 55,
+    "counts": 38,
+    "references": 50,
     "out_of_domain": 71,
-    "deletion": 62,
-    "correction": 60,
-    "several_at_once": 29,
+    "deletion": 59,
+    "correction": 63,
+    "several_at_once": 25,
 }
 """Percent of the turns."""
 
@@ -60,4 +60,4 @@ def test_conversations_that_nobody_tuned_for() -> None:
     predictor = open_predictor("default")
     runs = list(run(predictor, open_corpus(FIXTURES / "people.jsonl").dialogues))
     metrics = measure(runs, schema=Schema.multiwoz(), operation_set=predictor.operation_set)
-    assert metrics.turns == 364 and metrics.turns_right >= 40
+    assert metrics.turns == 364 and metrics.turns_right >= 45
