@@ -46,7 +46,7 @@ def said(conversation: RemoteConversation) -> list[str]:
 @pytest.mark.slow
 def test_killed_again_and_again_under_load(database: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Writers send turn after turn, each until it is acknowledged; the process is killed again and again meanwhile."""
-    server = Replica(database, tmp_path_factory.mktemp("disk")).start()
+    server = Replica(database, tmp_path_factory.mktemp("clock") / "clock").start()
     stopping = threading.Event()
     acknowledged: dict[str, list[str]] = {}
 
