@@ -236,7 +236,9 @@ def test_keys_come_and_go_without_a_restart(file: Path, tmp_path: Path) -> None:
     with Server(database, "--keys", str(file)) as server:
 
         def status(key: str) -> int:
-            return httpx.get(f"{server.url}/v1/schema", headers={"authorization": f"Bearer {key}"}).status_code
+            return httpx.get(
+                f"{server.url}/v1/schema", headers={"authorization": f"Bearer {key}"}, timeout=LIMIT
+            ).status_code
 
         old, new = "0123456789abcdef", add_key(file, "acme")
         assert (status(old), status(new)) == (200, 200)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from services import Server
 from sqlalchemy import text
+from waiting import LIMIT
 
 from somdst import Client
 from somdst.store import Store, Write
@@ -55,9 +56,9 @@ def test_an_erased_subject_is_nowhere(database: str, tmp_path: Path) -> None:
         assert client.erase_subject(SECRET) == 1
         assert [summary.id for summary in client.conversations()] == [kept.id]
         assert SECRET not in str(client.export(every=True))
-        assert SECRET not in httpx.get(f"{server.url}/metrics").text
+        assert SECRET not in httpx.get(f"{server.url}/metrics", timeout=LIMIT).text
         for path in ("", "/log", "/turns", "/versions/1", "/slots/hotel-name/history"):
-            answer = httpx.get(f"{server.url}/v1/conversations/{gone.id}{path}")
+            answer = httpx.get(f"{server.url}/v1/conversations/{gone.id}{path}", timeout=LIMIT)
             assert answer.status_code == 404, path
     lines = [json.loads(line) for line in server.stop().splitlines()]
     assert any(line["event"] == "request" for line in lines)

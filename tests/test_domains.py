@@ -43,7 +43,8 @@ def test_the_files_are_valid() -> None:
     for file in FOLDER.glob("*.json"):
         for data in json.loads(file.read_text()):
             names[data["domain"]] += 1
-            assert data["open"] and 5 <= len(data["slots"]) <= 8
+            assert data["dialogues"] and 3 <= len(data["slots"]) <= 14
+            assert bool(data.get("open")) == bool(data.get("requests"))
             for name, slot in data["slots"].items():
                 Slot.of(data["domain"], name)
                 assert all(text.count("{v}") == 1 for text in slot.get("say", []) + slot.get("answer", []))

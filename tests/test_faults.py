@@ -112,8 +112,8 @@ def test_the_database_goes_away_and_comes_back() -> None:
                 with pytest.raises(ServiceError, match="database cannot be reached") as refused:
                     attempt()
                 assert refused.value.status == 503
-            assert httpx.get(f"{server.url}/healthz").status_code == 200
-            ready = httpx.get(f"{server.url}/readyz")
+            assert httpx.get(f"{server.url}/healthz", timeout=LIMIT).status_code == 200
+            ready = httpx.get(f"{server.url}/readyz", timeout=LIMIT)
             assert (ready.status_code, ready.headers["retry-after"]) == (503, "1")
             postgres.start()
             assert client.ready()
@@ -216,7 +216,7 @@ def test_two_replicas_and_the_same_conversations(postgres: PostgresServer) -> No
 def _send_the_same_to_both(one: Server, two: Server, id: str) -> None:
     def send(server: Server) -> httpx.Response:
         body, headers = {"user": "hotel stars 4"}, {"idempotency-key": "both"}
-        return httpx.post(f"{server.url}/v1/conversations/{id}/turns", json=body, headers=headers)
+        return httpx.post(f"{server.url}/v1/conversations/{id}/turns", json=body, headers=headers, timeout=LIMIT)
 
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(send, [one, two] * 4))
@@ -369,7 +369,7 @@ def test_stopping_finishes_what_was_accepted(tmp_path: Path, gate: Gate) -> None
     assert server.process is not None
 
     def accepted() -> bool:
-        return "somdst_queue_length 6.0\n" in httpx.get(f"{server.url}/metrics").text
+        return "somdst_queue_length 6.0\n" in httpx.get(f"{server.url}/metrics", timeout=LIMIT).text
 
     with Client(server.url, retries=0) as client:
         conversations = [client.start() for _ in range(6)]
@@ -391,7 +391,7 @@ def test_stopping_finishes_what_was_accepted(tmp_path: Path, gate: Gate) -> None
 def test_a_model_that_fails_to_load(tmp_path: Path) -> None:
     server = Server(str(tmp_path / "c.sqlite"), "--model", "broken").start(path="/healthz")
     with server, Client(server.url, retries=0) as client:
-        ready = httpx.get(f"{server.url}/readyz")
+        ready = httpx.get(f"{server.url}/readyz", timeout=LIMIT)
         assert ready.status_code == 503
         assert ready.json()["error"].startswith("The model could not be loaded: The model folder broken is missing")
         conversation = client.start()
@@ -400,4 +400,4 @@ def test_a_model_that_fails_to_load(tmp_path: Path) -> None:
                 attempt()
             assert refused.value.status == 503
         assert conversation.read().version == 0
-        assert httpx.get(f"{server.url}/healthz").status_code == 200
+        assert httpx.get(f"{server.url}/healthz", timeout=LIMIT).status_code == 200

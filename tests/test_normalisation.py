@@ -1,10 +1,9 @@
 """Text rules: what they do, that nothing breaks them, and that the way back is right."""
 
-import sys
-from collections.abc import Callable
-from types import FrameType
+from functools import partial
 
 import pytest
+from counting import lines_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,26 +168,10 @@ def test_source_span_of_other_text_is_everything() -> None:
 def test_long_text_is_no_trap(kind: TextRules, piece: str) -> None:
     """Ten times the text takes ten times the steps. Those of the patterns themselves are counted in
     `test_patterns.py`."""
-    short, long = (lines_run(piece * (size // len(piece)), kind) for size in (200, 2000))
+    short, long = (lines_run(partial(normalise_and_align, piece * (size // len(piece)), kind)) for size in (200, 2000))
     assert long <= 12 * short
 
 
-def lines_run(text: str, kind: TextRules) -> int:
-    """Lines of the package that normalising a text and aligning it with its source runs."""
-    lines = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
-        nonlocal lines
-        if "somdst" not in frame.f_code.co_filename:
-            return None
-        lines += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        normalise(text, kind)
-        _align(text, kind)
-    finally:
-        sys.settrace(before)
-    return lines
+def normalise_and_align(text: str, kind: TextRules) -> None:
+    normalise(text, kind)
+    _align(text, kind)

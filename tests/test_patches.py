@@ -136,7 +136,7 @@ def test_the_client_has_them(url: str) -> None:
 
 
 def test_the_service_answers_with_the_form_that_is_asked_for(url: str) -> None:
-    with httpx.Client(base_url=url) as http:
+    with httpx.Client(base_url=url, timeout=LIMIT) as http:
         address = f"/v1/conversations/{http.post('/v1/conversations').json()['id']}"
         here = http.get(address).json()
         turns = ["hotel area north, maybe hotel stars 4", "any hotel area", "no hotel area"]
@@ -188,7 +188,9 @@ def test_every_edit_answers_in_the_form_that_is_asked_for(url: str, form: str) -
 
 
 def test_the_same_key_gets_the_same_patch(url: str) -> None:
-    with httpx.Client(base_url=url, headers={"accept": JSON_PATCH, "idempotency-key": "patch-1"}) as http:
+    with httpx.Client(
+        base_url=url, headers={"accept": JSON_PATCH, "idempotency-key": "patch-1"}, timeout=LIMIT
+    ) as http:
         made = http.post("/v1/conversations", headers={"idempotency-key": "patch-0"}).json()["id"]
         first, again = (http.post(f"/v1/conversations/{made}/turns", json={"user": "taxi departure x"}) for _ in "ab")
         assert first.json() == again.json() and first.json()[1]["path"] == "/state/taxi-departure"

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import AnyRules
 from services import Server
+from waiting import LIMIT
 
 from somdst import Client, Conversation, Dialogue, Schema, Slot, State, Tracker, Turn
 from somdst.bulk.annotating import Annotated, annotate
@@ -255,7 +256,8 @@ def test_the_service_tells_the_owner_and_nobody_else(server: Server) -> None:
         open_to_read = client.start()
         open_to_read.update("hotel area north")
         outputs = [
-            httpx.get(f"{server.url}{path}").text for path in ("/metrics", "/v1/export", "/v1/export?every=true")
+            httpx.get(f"{server.url}{path}", timeout=LIMIT).text
+            for path in ("/metrics", "/v1/export", "/v1/export?every=true")
         ]
     log = server.stop()
     for text in (*outputs, log):

@@ -8,13 +8,14 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import httpx
 import pytest
+from counting import lines_run
 from services import Server
 from waiting import LIMIT
 
@@ -342,27 +343,7 @@ HOSTILE = [b'{"user":"' + b'\\"', b'{"user":"' + b"\\", b'"', b'"[', b"[", b"[]"
 def test_the_work_grows_with_the_size_of_a_body(unit: bytes) -> None:
     """Steps are counted, not seconds: a body ten times as long takes ten times as many, whatever is in it."""
     start, repeated = (unit[:9], unit[9:]) if unit.startswith(b'{"user":"') else (b"", unit)
-    short, long = (steps_of_depth(start + repeated * times) for times in (100, 1000))
+    short, long = (lines_run(partial(depth, start + repeated * times), of=depth.__code__) for times in (100, 1000))
     assert long <= 10 * short
     # A step of the loop is one match. Of at most two bytes each, so that no match scans far and gives up.
     assert re._parser.parse(TOKENS.pattern, re.DOTALL).getwidth()[1] == 2  # type: ignore[attr-defined]
-
-
-def steps_of_depth(body: bytes) -> int:
-    """Lines of `depth` that were run."""
-    lines = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
-        nonlocal lines
-        if frame.f_code is not depth.__code__:
-            return None
-        lines += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        depth(body)
-    finally:
-        sys.settrace(before)
-    return lines

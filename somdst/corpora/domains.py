@@ -79,6 +79,11 @@ class Domain:
     """Lines that say several things at once: "{slot}" for a value, "[words|slot=value]" for words that mean one."""
     dialogues: tuple[tuple[WrittenTurn, ...], ...]
 
+    @property
+    def has_words(self) -> bool:
+        """Whether conversations can be made of it. A domain without words of its own has dialogues only."""
+        return bool(self.openings)
+
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)
 
@@ -105,9 +110,9 @@ def _read_domain(data: Mapping[str, Any]) -> Domain:
     name = data["domain"]
     return Domain(
         name,
-        tuple(data["open"]),
+        tuple(data.get("open", ())),
         tuple(_read_field(name, slot, entry) for slot, entry in data["slots"].items()),
-        tuple(data["requests"]),
+        tuple(data.get("requests", ())),
         tuple(tuple(_read_turn(name, turn) for turn in turns) for turns in data["dialogues"]),
     )
 
@@ -127,11 +132,12 @@ def _read_field(domain: str, name: str, data: Mapping[str, Any]) -> Field:
         case "list":
             values = {value: tuple(ways) for value, ways in data["values"].items()}
         case "yesno":
-            values = {"yes": tuple(data["yes"]), "no": tuple(data["no"])}
+            values = {"yes": tuple(data.get("yes", ())), "no": tuple(data.get("no", ()))}
     descriptions = (data["description"], *data["also"])
     about = " ".join((name, *descriptions))
     type_ = type_of(list(values)) if kind == "open" else None
-    counted = type_ == "count" and bool(_COUNTED.search(" ".join((about, *data["ask"])).lower()))
+    ask, say, answer = (tuple(data.get(key, ())) for key in ("ask", "say", "answer"))
+    counted = type_ == "count" and bool(_COUNTED.search(" ".join((about, *ask)).lower()))
     return Field(
         key=f"{domain}-{name}",
         domain=domain,
@@ -139,15 +145,15 @@ def _read_field(domain: str, name: str, data: Mapping[str, Any]) -> Field:
         kind=kind,
         descriptions=descriptions,
         values=values,
-        ask=tuple(data["ask"]),
-        say=tuple(data.get("say", ())),
-        answer=tuple(data.get("answer", ())),
+        ask=ask,
+        say=say,
+        answer=answer,
         say_yes=tuple(data.get("say_yes", ())),
         say_no=tuple(data.get("say_no", ())),
         type=type_,
         counted=counted,
-        people=counted and bool(_PEOPLE.search(about)) and bool(_US.search(" ".join((*data["say"], *data["answer"])))),
-        wish=_is_wish(kind, type_, " ".join((about, *data["ask"])), values),
+        people=counted and bool(_PEOPLE.search(about)) and bool(_US.search(" ".join((*say, *answer)))),
+        wish=_is_wish(kind, type_, " ".join((about, *ask)), values),
         noun=not _NO_NOUN.search(name),
     )
 

@@ -40,11 +40,11 @@ def made_dialogue(name: str, domains: Sequence[Domain], *, vary: bool = True) ->
     """The dialogue of this name; the same name and domains give the same dialogue.
 
     With `vary`, every second one is a written dialogue, half of them with other values, and one in seven has names with
-    underscores, as programmers write them.
+    underscores, as programmers write them. Domains that have dialogues only give written ones.
     """
     rng = Random(name)  # seeding with text is the same on every platform and version of Python
     topics = [rng.choice(domains)]
-    if vary and topics[0].dialogues and rng.random() < _REWRITTEN:
+    if vary and topics[0].dialogues and (rng.random() < _REWRITTEN or not topics[0].has_words):
         dialogue = _dialogue(name, topics, rewritten(topics[0], rng), made_schema(topics, rng, frozenset()))
     else:
         dialogue = _new_dialogue(name, topics, domains, rng)
@@ -106,7 +106,7 @@ def _with_underscores(dialogue: Dialogue) -> Dialogue:
 def _second_topic(first: Domain, domains: Sequence[Domain], rng: Random) -> Domain:
     """Often one that has a day or an address too, so that "the same day" can be said."""
     types = {field.type for field in first.fields} & moves.SAME_NOUNS.keys()
-    others = [domain for domain in domains if domain is not first]
+    others = [domain for domain in domains if domain is not first and domain.has_words]
     related = [domain for domain in others if types & {field.type for field in domain.fields}]
     return rng.choice(related if related and rng.random() < 0.75 else others)
 
