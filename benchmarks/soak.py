@@ -15,6 +15,7 @@ import itertools
 import json
 import random
 import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -160,6 +161,8 @@ class Users:
         self.connections = [Connections(replica.port) for replica in replicas]
         self.calls: list[Call] = []
         self.ids: list[str] = []
+        self.turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """A person says the next thing when the last one was answered. The wait counts."""
         self.latencies: list[float] = []
         self._ticks, self._numbers = itertools.count(), itertools.count()
         self._chance = random.Random(1)
@@ -202,7 +205,8 @@ class Users:
     async def _turn(self, due: float) -> None:
         number = next(self._numbers)
         id, words = self._chance.choice(self.ids), f"hotel name place {number}"
-        await self._insist("turn", id, f"/v1/conversations/{id}/turns", {"user": words}, f"turn-{number}", words)
+        async with self.turns[id]:
+            await self._insist("turn", id, f"/v1/conversations/{id}/turns", {"user": words}, f"turn-{number}", words)
         self.latencies.append((asyncio.get_running_loop().time() - due) * 1000)
 
     async def _create(self) -> str:

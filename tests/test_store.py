@@ -245,6 +245,28 @@ def test_what_a_reader_kept_is_scrubbed_later(tmp_path: Path, monkeypatch: pytes
     store.close()
 
 
+def test_the_write_ahead_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that stays keeps it from being merged, and writes go on; the first writer after that merges it."""
+    monkeypatch.setattr("somdst.store.database.WAL_LIMIT", limit := 200_000)
+    monkeypatch.setattr("somdst.store.database.MERGE_SECONDS", 0.01)
+    path = tmp_path / "conversations.sqlite"
+    store, other = Store(str(path)), Store(str(path))
+    record = store.create("a")
+    wal = Path(f"{path}-wal")
+    with other.database.read() as connection:
+        connection.execute(text("SELECT count(*) FROM entries"))
+        while wal.stat().st_size < 2 * limit:
+            say(store, record, "hotel area north " + "please " * 500)
+    largest = wal.stat().st_size
+    while wal.stat().st_size >= largest:
+        say(store, record, "hotel stars 4 " + "please " * 500)
+        assert wal.stat().st_size < 5 * limit
+    assert wal.stat().st_size < limit
+    assert list(verify(store)) == [None]
+    store.close()
+    other.close()
+
+
 def test_what_a_full_disk_kept_is_scrubbed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "conversations.sqlite"
     store = Store(str(path))

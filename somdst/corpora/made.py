@@ -43,7 +43,7 @@ def made_dialogue(name: str, domains: Sequence[Domain], *, vary: bool = True) ->
     underscores, as programmers write them. Domains that have dialogues only give written ones.
     """
     rng = Random(name)  # seeding with text is the same on every platform and version of Python
-    topics = [rng.choice(domains)]
+    topics = [rng.choice(domains if vary else [domain for domain in domains if domain.has_words])]
     if vary and topics[0].dialogues and (rng.random() < _REWRITTEN or not topics[0].has_words):
         dialogue = _dialogue(name, topics, rewritten(topics[0], rng), made_schema(topics, rng, frozenset()))
     else:

@@ -23,6 +23,12 @@ from somdst.files import make_folder
 from somdst.store.migrations import check_layout, migrate
 
 BUSY_SECONDS = 10.0
+WAL_LIMIT = 16 * 2**20
+"""Bytes of SQLite's write-ahead file at which a writer merges it into the database. SQLite does that by itself, but
+starts the file again only at a moment when nobody reads. Busy processes leave no such moment: the file would grow for
+ever, and every read and write would get slower."""
+MERGE_SECONDS = 0.2
+"""How long such a merge waits for readers, and holds up other writers. A long reader makes it give up for a while."""
 
 
 class Database:
@@ -35,6 +41,7 @@ class Database:
         self.engine = _engine(self.url, pool_size=pool_size)
         self._ready = False
         self._lock = Lock()
+        self._merge_at = WAL_LIMIT
 
     @property
     def sqlite(self) -> bool:
@@ -59,6 +66,8 @@ class Database:
         self.prepare()
         with self.write_as_it_is() as connection:
             yield connection
+        if self.sqlite and self._wal_size() >= self._merge_at:
+            self._merge()
 
     @contextmanager
     def write_as_it_is(self) -> Iterator[Connection]:
@@ -80,20 +89,38 @@ class Database:
                         check_layout(connection)
                 self._ready = True
 
-    def scrub(self) -> bool:
+    def scrub(self, *, seconds: float | None = None) -> bool:
         """Make sure that no file contains what was deleted; False where a reader still needs a part of it.
 
-        In SQLite the deleted rows were overwritten in the main file at the latest when the WAL was merged into it.
+        In SQLite the deleted rows were overwritten in the main file at the latest when the WAL was merged into it. That
+        waits so many seconds for readers, or as long as any write.
         PostgreSQL reuses the space by its own vacuum, and old write-ahead files go at its next checkpoints.
         """
         if not self.sqlite:
             return True
         with self._translated(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            busy, _, _ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+            _wait_for_locks(connection, BUSY_SECONDS if seconds is None else seconds)
+            try:
+                busy, _, _ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+            finally:
+                _wait_for_locks(connection, BUSY_SECONDS)
             return not busy
 
     def close(self) -> None:
         self.engine.dispose()
+
+    def _wal_size(self) -> int:
+        try:
+            return Path(f"{self.url.database}-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _merge(self) -> None:
+        try:
+            merged = self.scrub(seconds=MERGE_SECONDS)
+        except StoreError:
+            merged = False  # a full disk, say; what was written is safe, and the next write will say what is wrong
+        self._merge_at = WAL_LIMIT if merged else 2 * self._wal_size()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -198,6 +225,10 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute("PRAGMA secure_delete=ON")
     cursor.close()
+
+
+def _wait_for_locks(connection: Connection, seconds: float) -> None:
+    connection.exec_driver_sql(f"PRAGMA busy_timeout={int(1000 * seconds)}")
 
 
 def _switch_to_wal(cursor: Any) -> None:
