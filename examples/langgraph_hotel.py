@@ -1,6 +1,7 @@
 """An assistant in LangGraph that asks until it knows enough: `python examples/langgraph_hotel.py`.
 
-It runs offline, on the model that comes with somdst. Where it says "assistant", yours may call a language model.
+It needs `pip install 'somdst[langgraph]'` and runs offline, on the model that comes with somdst. Where it says
+"assistant", yours may call a language model.
 """
 
 from typing import Any
@@ -13,6 +14,7 @@ from langgraph.graph import START, StateGraph
 from somdst import Schema, State, Tracker
 from somdst.integrations.langgraph import TrackedState, TrackerNode
 
+# threshold=0: write everything; without it, writes that the model is not sure of wait for an answer
 track = TrackerNode(Tracker.from_pretrained(schema=Schema.from_pydantic(Hotel), threshold=0))
 
 

@@ -1,6 +1,7 @@
 """A conversation with the MCP server, over stdio: `python examples/mcp_client.py`.
 
-It runs offline. The client is the official one; a language model would make these calls itself.
+It needs `pip install 'somdst[mcp]'` and runs offline. The client is the official one; a language model
+would make these calls itself.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from somdst import Schema
 
 async def main(folder: Path) -> None:
     Schema.from_pydantic(Hotel).save(folder / "hotel.json")
+    # threshold=0: write everything; without it, writes that the model is not sure of wait for an answer
     command = ["-m", "somdst", "mcp", "--schema", str(folder / "hotel.json"), "--threshold", "0"]
     async with Client(StdioServerParameters(command=sys.executable, args=command)) as client:
 

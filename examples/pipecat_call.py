@@ -1,7 +1,7 @@
 """A phone call in Pipecat, from its transcriptions: `python examples/pipecat_call.py`.
 
-It runs offline: what speech recognition would have heard is written below. In a real call the transport, speech
-recognition and the language model are around the tracker.
+It needs `pip install 'somdst[pipecat]'` and runs offline: what speech recognition would have heard is written below. In
+a real call the transport, speech recognition and the language model are around the tracker.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ class Desk(FrameProcessor):
 
 
 async def main() -> None:
+    # threshold=0: write everything; without it, writes that the model is not sure of wait for an answer
     tracker = Tracker.from_pretrained(schema=Schema.from_pydantic(Hotel), threshold=0)
     worker = PipelineWorker(Pipeline([TrackerProcessor(tracker.start()), Desk()]), enable_rtvi=False)
     for text in HEARD:
