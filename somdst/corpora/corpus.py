@@ -1,4 +1,4 @@
-"""`Corpus`: dialogues and where they came from, the names of splits, and whether dialogues fit a schema.
+"""`Corpus`: dialogues and where they came from, and the names of splits.
 
 Does not read files; see `opening.py`.
 """

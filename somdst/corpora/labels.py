@@ -1,7 +1,7 @@
 """Repair of MultiWOZ's gold labels: many spellings of one value become one, and what is not a value becomes NULL.
 
 Facts as tables, applied to the gold of all splits and never to what a model predicts. First the table for any slot,
-then the slot's own. Text rules come before this, in `normalisation.py`.
+then the slot's own. Text rules come before this, in `model/text.py`.
 """
 
 from __future__ import annotations

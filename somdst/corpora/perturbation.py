@@ -140,7 +140,7 @@ _CHAT = {
     "you": "u", "your": "ur", "are": "r", "people": "ppl", "because": "cuz", "about": "abt",
     "great": "gr8", "with": "w/", "before": "b4", "something": "smth", "information": "info", "want to": "wanna",
     "going to": "gonna", "i don't know": "idk", "by the way": "btw", "see you": "cu", "around": "arnd",
-    # Not among the short forms that `everyday.py` writes out: what the model has to get over by itself.
+    # Not among the short forms that `model/everyday.py` writes out: what the model has to get over by itself.
     "restaurant": "rstrnt", "hotel": "htl", "reservation": "rez", "address": "addr", "phone number": "ph no",
     "looking": "lookin", "nights": "nts", "recommend": "recmnd", "expensive": "exp", "another": "anothr",
 }  # fmt: skip

@@ -116,7 +116,10 @@ class TrackerNode:
         return self._update(edits.reject(snapshot, slots or tuple(snapshot.pending)))
 
     def what_to_ask(self, state: Any, *slots: str) -> tuple[Question, ...]:
-        """What to ask next: writes to confirm, then empty slots: these, or the required ones (`questions.py`)."""
+        """What to ask next: writes to confirm, then empty slots: these, or the required ones.
+
+        See `tracking/questions.py`.
+        """
         return self.tracker.what_to_ask(self.snapshot(state), slots)
 
     def snapshot(self, state: Any) -> Snapshot:

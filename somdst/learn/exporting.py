@@ -1,10 +1,11 @@
 """`export`: write a trained model as ONNX, in int8 and float32, so that it runs without torch.
 
-    encoder.float32.onnx  decoder.float32.onnx
-    encoder.int8.onnx     decoder.int8.onnx      embeddings.int8.bin
+    encoder.float32.onnx  decoder.float32.onnx  reader.float32.onnx
+    encoder.int8.onnx     decoder.int8.onnx     reader.int8.onnx     embeddings.int8.bin
 
-The graphs go into the model's own folder, or with everything else that a model needs into another one. How a graph is
-built is in `graphs.py`, and how it is compared with torch in `evaluate/agreement.py`.
+A model with a fixed schema has no reader. The graphs go into the model's own folder, or with everything else that a
+model needs into another one. How a graph is built is in `graphs.py`, and how it is compared with torch in
+`evaluate/agreement.py`.
 """
 
 from __future__ import annotations

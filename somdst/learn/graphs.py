@@ -46,7 +46,7 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def symbolic(g: Any, q: Any, k: Any, v: Any, heads: int, width: int, scale: float) -> Any:
         joined, split = (g.op("Constant", value_t=torch.tensor(shape)) for shape in ([0, 0, -1], [0, 0, heads, width]))
-        flat = [g.op("Reshape", x, joined) for x in (q, k, v)]  # `fusion.py` takes the reshapes out again
+        flat = [g.op("Reshape", x, joined) for x in (q, k, v)]  # `fuse`, below, takes the reshapes out again
         out = g.op("Attention", *flat, q_num_heads_i=heads, kv_num_heads_i=heads, scale_f=scale)
         return g.op("Reshape", out, split).setType(q.type())
 

@@ -11,7 +11,8 @@ from somdst.learn.tensors import Batch, Encoded, Losses
 
 
 def joint_loss(model: SomDst, batch: Batch, *, teacher_forcing: bool, operation_weight: float = 1.0) -> Losses:
-    """L_joint = L_opr + L_dom + L_svg (section 3.3), averaged over the turns of a batch."""
+    """All losses of a batch. With `teacher_forcing` the generator is fed the gold values, else its own words.
+    `operation_weight` is how much L_opr counts in the sum; the paper has 1."""
     assert batch.operations is not None and batch.domain is not None
     encoded = model.encode(batch)
     L_opr = operation_loss(encoded, batch)

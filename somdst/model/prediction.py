@@ -1,7 +1,7 @@
 """The seam between the memory and whatever predicts: `TurnInput` in, `Prediction` out.
 
 Anything with a `predict` method is a `Predictor`: the ONNX runtime, the torch model, a script in a test. Nothing here
-knows of tokens or tensors, and a prediction is applied to a state by `operations.py` alone.
+knows of tokens or tensors, and a prediction is applied to a state by `memory/operations.py` alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connections to SQLite or PostgreSQL: one code path for both, with what differs between them kept in this file.
+"""Connections and transactions on SQLite or PostgreSQL: one code path for both.
 
 SQLite is set up so that a commit that returned is on the disk (WAL, synchronous=FULL) and so that erased text is
 overwritten (secure_delete). Driver errors become a `StoreError` of one sentence. Does not know any table.
