@@ -99,7 +99,7 @@ class DsDst(System):
                 elif self.ontology.values[slot]:
                     best, index = cosines[b, j].max(-1)
                     number = FIRST + int(index)
-                    value = self.known(slot, self.ontology.value(slot, number), float(best.clamp(0, 1)), encoding)
+                    value = self.known(self.ontology.value(slot, number), float(best.clamp(0, 1)), encoding)
                 own[slot] = gated(kind, float(P_gate[b, j]), value, must=must)
             said.append(own)
         return said

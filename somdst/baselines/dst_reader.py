@@ -92,6 +92,6 @@ class DstReader(System):
                     place, p = (int(first[b, j]), int(last[b, j])), float(P_span[b, j] * P_type[b, j])
                     own[slot] = span_said(self.encoder, encoding, *place, sure * p)
                 else:
-                    own[slot] = self.known(slot, TYPES[kind], sure * float(P_type[b, j]), encoding)
+                    own[slot] = self.known(TYPES[kind], sure * float(P_type[b, j]), encoding)
             said.append(own)
         return said

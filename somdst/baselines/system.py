@@ -193,14 +193,14 @@ class System(nn.Module, ABC):
         best, index = logits.softmax(-1).max(-1)
         return [
             {
-                slot: self.known(slot, self.ontology.value(slot, i), p, asking.encodings[b][-1])
+                slot: self.known(self.ontology.value(slot, i), p, asking.encodings[b][-1])
                 for slot, i, p in zip(self.slot_names, index[b].tolist(), best[b].tolist(), strict=True)
             }
             for b in range(len(logits))
         ]
 
     @staticmethod
-    def known(slot: str, value: Value | None, probability: float, encoding: Encoding) -> Said:
+    def known(value: Value | None, probability: float, encoding: Encoding) -> Said:
         """A value that was chosen and not copied: its evidence is where the turn says it, if it does."""
         return Said(value, probability, mention(encoding, value) if isinstance(value, str) else None)
 

@@ -29,6 +29,8 @@ STYLES = {"new": "green", "changed": "yellow", "deleted": "red", "dontcare": "cy
 PENDING = "magenta"
 NARROW = 76
 """In a terminal narrower than this many columns the memory is below the conversation, not beside it."""
+SPEAKER = 6
+"""Columns for "system" or "user" before what was said. What an entry did is indented as far."""
 
 
 def effect(change: Change) -> str:
@@ -46,7 +48,7 @@ def shown(value: Value | None) -> str:
     return "nothing" if value is None else "any" if value is DONTCARE else plain(str(value))
 
 
-def change_line(change: Change, *, number: bool = True) -> Text:
+def change_line(change: Change) -> Text:
     """One line such as `~ hotel area  north > east  97%`."""
     kind = effect(change)
     line = Text(f"{SIGNS[kind]} {spoken(change.slot)}  ", style=STYLES[kind])
@@ -54,7 +56,7 @@ def change_line(change: Change, *, number: bool = True) -> Text:
         line.append(shown(change.before), style="dim strike")
         line.append(" → ", style="dim")
     line.append(shown(change.after), style="bold")
-    if number and change.probability is not None:
+    if change.probability is not None:
         line.append(f"  {change.probability:.0%}", style="dim")
     if change.evidence is not None and change.evidence.source == "slot":
         line.append(f"  from {spoken(change.evidence.slot or '')}", style="dim")
@@ -68,7 +70,7 @@ def spoken(slot: str) -> str:
 def said(turn: Turn, entry: Entry | None = None) -> Group:
     """What the system and the user said; the words that values were copied from are underlined."""
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(style="dim", justify="right", width=6)
+    grid.add_column(style="dim", justify="right", width=SPEAKER)
     grid.add_column(overflow="fold")
     for who, text in (("system", turn.system), ("user", turn.user)):
         if text:
@@ -81,14 +83,14 @@ def said(turn: Turn, entry: Entry | None = None) -> Group:
     return Group(grid)
 
 
-def did(entry: Entry, *, indent: int = 7) -> Padding:
+def did(entry: Entry) -> Padding:
     """What an entry did, held back and refused."""
     lines: list[Text] = [change_line(change) for change in entry.changes]
     lines += [Text(f"? {item.question}", style=PENDING) for item in entry.held]
     lines += [_refusal(item) for item in entry.refused]
     if not lines:
         lines = [Text("nothing changes", style="dim italic")]
-    return Padding(Group(*lines), (0, 0, 0, indent))
+    return Padding(Group(*lines), (0, 0, 0, SPEAKER + 1))
 
 
 def _refusal(item: Refused) -> Text:

@@ -149,9 +149,9 @@ class Talk:
         """The value as the system writes it."""
         return value.title().replace("'S", "'s") if field.type in ("person", "street") else value
 
-    def words(self, field: Field, said: Said, *, plain: bool = False) -> str:
+    def words(self, field: Field, said: Said) -> str:
         """The words of a value, now and then after another one that the user takes back at once."""
-        if not plain and self.chance(_SELF_CORRECTED) and not _CLAUSE.search(said.words):
+        if self.chance(_SELF_CORRECTED) and not _CLAUSE.search(said.words):
             other = self.value(field, but=(said.value,))
             if other and not _CLAUSE.search(other.words):
                 return self.phrase("self-correct", old=other.words, v=said.words)

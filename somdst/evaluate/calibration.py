@@ -16,6 +16,9 @@ from somdst.memory.operations import Operation
 from somdst.model.config import ModelConfig
 from somdst.model.predictor import logit, soften
 
+WRONG_SHARE = 0.5
+"""Writes are held back only if at least this share of them is wrong, so that every second question saves an error."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scored:
@@ -161,8 +164,8 @@ def fit_temperature(logits: Sequence[float], correct: Sequence[bool]) -> float:
     return 2.0 / (low + high)
 
 
-def choose_threshold(probabilities: Sequence[float], correct: Sequence[bool], *, wrong_share: float = 0.5) -> Threshold:
-    """The highest threshold for which at least `wrong_share` of the writes below it are wrong; 0 if there is none.
+def choose_threshold(probabilities: Sequence[float], correct: Sequence[bool]) -> Threshold:
+    """The highest threshold for which at least `WRONG_SHARE` of the writes below it are wrong; 0 if there is none.
 
     >>> choose_threshold([0.2, 0.6, 0.9], [False, True, True]).value
     0.75
@@ -172,7 +175,7 @@ def choose_threshold(probabilities: Sequence[float], correct: Sequence[bool], *,
     for held, (probability, right) in enumerate(pairs, start=1):
         wrong += not right
         following = pairs[held][0] if held < len(pairs) else 1.0
-        if following > probability and wrong >= wrong_share * held:  # equal probabilities are held back together
+        if following > probability and wrong >= WRONG_SHARE * held:  # equal probabilities are held back together
             best = Threshold((probability + following) / 2, held, wrong)
     return best
 

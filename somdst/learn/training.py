@@ -142,14 +142,15 @@ def fitted(settings: Settings, schema: Schema, start: ModelFolder | None = None)
 
 def evaluator(
     dialogues: Sequence[Dialogue],
-    progress: Listener = silent,
-    first: Callable[[Predictor, Sequence[Dialogue]], None] = lambda predictor, dialogues: None,
+    progress: Listener,
+    choose: Callable[[Predictor, Sequence[Dialogue]], None],
 ) -> Callable[[Predictor], float]:
-    """A function that measures the joint goal accuracy of a predictor on these dialogues, in percent."""
+    """A function that measures the joint goal accuracy of a predictor on these dialogues, in percent.
+    Before that, `choose` lets a system choose what it needs to on dev."""
     turns = count_turns(dialogues)
 
     def evaluate(predictor: Predictor) -> float:
-        first(predictor, dialogues)
+        choose(predictor, dialogues)
         phase = Phase("evaluating on dev", turns, progress)
         return joint_goal_accuracy(run(predictor, dialogues, batch_size=64, progress=phase.advance))
 

@@ -163,9 +163,9 @@ class Encoder:
         own = self.config.normalisation
         return own if self.fixed_schema else schema.text_rules or own
 
-    def slot_text(self, slot: Slot, name: Sequence[int] | None = None) -> list[int]:
-        """What describes a slot: its name, its description and, for a closed list, its first values."""
-        ids = list(name if name is not None else self._raw_ids(slot_words(slot)))
+    def slot_text(self, slot: Slot, name: Sequence[int]) -> list[int]:
+        """What describes a slot: its name (word pieces), its description and, for a closed list, its first values."""
+        ids = list(name)
         if slot.description:
             ids += self._colon + self._raw_ids(slot.description.lower())
         if slot.values is not None:

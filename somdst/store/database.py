@@ -23,6 +23,9 @@ from somdst.files import make_folder
 from somdst.store.migrations import check_layout, migrate
 
 BUSY_SECONDS = 10.0
+POOL, OVERFLOW = 8, 4
+"""Connections that stay open, and those that are opened when these are busy: together one for each thread of a service
+(`service/core.py`)."""
 WAL_LIMIT = 16 * 2**20
 """Bytes of SQLite's write-ahead file at which a writer merges it into the database. SQLite does that by itself, but
 starts the file again only at a moment when nobody reads. Busy processes leave no such moment: the file would grow for
@@ -35,10 +38,10 @@ class Database:
     """Connections to one database, which is created and brought up to date at the first use. With `upgrade=False`,
     one that is not up to date is refused and stays as it is."""
 
-    def __init__(self, url: str, *, pool_size: int = 8, upgrade: bool = True) -> None:
+    def __init__(self, url: str, *, upgrade: bool = True) -> None:
         self.url = _parse(url)
         self.upgrade = upgrade
-        self.engine = _engine(self.url, pool_size=pool_size)
+        self.engine = _engine(self.url)
         self._ready = False
         self._lock = Lock()
         self._merge_at = WAL_LIMIT
@@ -191,8 +194,8 @@ def _parse(url: str) -> URL:
     raise StoreError("The database must be an SQLite file or a PostgreSQL URL such as postgresql://user@host/name.")
 
 
-def _engine(url: URL, *, pool_size: int) -> Engine:
-    options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": 4, "pool_timeout": BUSY_SECONDS}
+def _engine(url: URL) -> Engine:
+    options: dict[str, Any] = {"pool_size": POOL, "max_overflow": OVERFLOW, "pool_timeout": BUSY_SECONDS}
     options["hide_parameters"] = True  # they are what people said; SQLAlchemy would put them into its errors
     if url.get_backend_name() == "sqlite":
         make_folder(Path(str(url.database)).parent)
