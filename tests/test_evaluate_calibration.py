@@ -16,7 +16,6 @@ from somdst.evaluate.calibration import (
     scored_changes,
 )
 from somdst.evaluate.run import run
-from somdst.memory.operations import Operation
 from somdst.model.config import ModelConfig
 from somdst.model.predictor import logit, soften
 
@@ -67,7 +66,7 @@ def test_the_threshold_holds_back_as_much_as_is_at_least_half_wrong() -> None:
 
 def test_a_calibrated_configuration_holds_back_the_same_writes() -> None:
     said, correct = drawn(5_000, temperature=2.0)
-    scored = [Scored("hotel-area", Operation.UPDATE, p, right) for p, right in zip(said, correct, strict=True)]
+    scored = [Scored(p, right) for p, right in zip(said, correct, strict=True)]
     measured = calibrate(scored)
     config = calibrated_config(ModelConfig(temperature=1.5), measured)
     assert config.temperature == pytest.approx(1.5 * measured.temperature, abs=1e-3)

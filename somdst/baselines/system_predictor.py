@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -53,10 +52,6 @@ class SystemPredictor:
         from somdst.learn.checkpoints import WEIGHTS
 
         return cls(load_system(folder), model_id=folder.model_id(WEIGHTS), lexicon=folder.lexicon())
-
-    @classmethod
-    def open(cls, path: str | Path) -> SystemPredictor:
-        return cls.from_folder(ModelFolder.open(path))
 
     def forget(self) -> None:
         """Forget all turns that were read, as a new process has."""

@@ -36,8 +36,6 @@ class Generated:
 @dataclass(frozen=True, slots=True)
 class DomainCount:
     domain: str
-    slots: tuple[str, ...]
-    """The names of the domain's slots."""
     dialogues: int
     turns: int
 
@@ -156,15 +154,7 @@ def _domains(dialogues: Sequence[Dialogue], schema: Schema) -> tuple[DomainCount
         named = [turn.domain for turn in dialogue.turns if turn.domain is not None]
         in_turns.update(named)
         in_dialogues.update(set((dialogue.goal if by_goal else None) or named))
-    return tuple(
-        DomainCount(
-            domain,
-            tuple(slot.name for slot in schema.slots if slot.domain == domain),
-            in_dialogues[domain],
-            in_turns[domain],
-        )
-        for domain in schema.domains
-    )
+    return tuple(DomainCount(domain, in_dialogues[domain], in_turns[domain]) for domain in schema.domains)
 
 
 def _transitions(dialogues: Sequence[Dialogue]) -> tuple[Transition, ...]:

@@ -12,7 +12,6 @@ from math import exp, isfinite, log1p
 from typing import Any
 
 from somdst.evaluate.run import DialogueRun
-from somdst.memory.operations import Operation
 from somdst.model.config import ModelConfig
 from somdst.model.predictor import logit, soften
 
@@ -24,8 +23,6 @@ WRONG_SHARE = 0.5
 class Scored:
     """One change, as predicted."""
 
-    slot: str
-    operation: Operation
     probability: float
     correct: bool
 
@@ -84,7 +81,7 @@ def scored_changes(runs: Iterable[DialogueRun]) -> list[Scored]:
                 after = turn.predicted.get(slot)
                 if after != turn.fed.get(slot):
                     right = after == turn.gold.get(slot)
-                    scored.append(Scored(slot, predicted.operation, predicted.probability, right))
+                    scored.append(Scored(predicted.probability, right))
     return scored
 
 

@@ -27,13 +27,15 @@ def prepare() -> None:
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
 
 
-def keep_memory() -> bool:
-    """Tell glibc to keep freed memory. False if the C library is another one."""
+def keep_memory() -> None:
+    """Tell glibc to keep freed memory. Any other C library is left as it is."""
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
-        return False
-    return bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1) and mallopt(_M_TOP_PAD, 256 << 20))
+        return
+    mallopt(_M_MMAP_MAX, 0)
+    mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+    mallopt(_M_TOP_PAD, 256 << 20)
 
 
 def computes_in_bf16() -> bool:
