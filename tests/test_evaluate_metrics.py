@@ -7,16 +7,18 @@ import pytest
 from somdst.corpora import open_corpus
 from somdst.corpora.paper_counts import OPERATIONS
 from somdst.errors import CorpusError
+from somdst.evaluate.agreement import agreement
 from somdst.evaluate.metrics import Metrics, Spread, measure
 from somdst.evaluate.paper_results import SLOTS_GENERATED
 from somdst.evaluate.run import DialogueRun, TurnRun, run
-from somdst.memory.dialogue import Turn
+from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import FOUR, Operation
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, State
 from somdst.model.prediction import Prediction, SlotPrediction
 
 from .noisy import SCHEMA, NoisyPredictor, dialogues
+from .scripted import AnyRules
 
 
 def turn(fed: State, gold: State, **slots: tuple[Operation, str | None]) -> TurnRun:
@@ -94,6 +96,17 @@ def test_a_perfect_run_is_perfect_and_json_has_the_key() -> None:
 def test_nothing_to_measure_is_said() -> None:
     with pytest.raises(CorpusError, match="no turn"):
         measure([], schema=SCHEMA, operation_set=FOUR)
+
+
+def test_agreement_counts_the_slots_that_a_dialogue_was_tracked_with() -> None:
+    own = Schema.from_json({"domains": {"taxi": {"destination": None, "departure": None}}})
+    taxi = Dialogue("D", (Turn("", "taxi destination ely", State({"taxi-destination": "ely"})),), schema=own)
+    greeting = Dialogue("E", (Turn("", "hello", State()),))
+    rules, silent = AnyRules(SCHEMA), AnyRules(SCHEMA)
+    silent.script = lambda item: Prediction({})
+    found = agreement(rules, silent, [taxi, greeting])
+    assert found.operations == pytest.approx(100 * 5 / 6)  # one of the taxi's two slots differs, none of the other four
+    assert (found.turns, found.joint_goal_accuracy, found.change) == (2, 100.0, -50.0)
 
 
 @pytest.mark.data

@@ -40,6 +40,7 @@ def agreement(first: Predictor, second: Predictor, dialogues: Sequence[Dialogue]
     alike = slots = same_values = updated = turns = 0
     pairs = zip(run(first, dialogues, oracle=gold), run(second, dialogues, oracle=gold), strict=True)
     for left, right in pairs:
+        tracked = len(left.schema or first.schema)
         for one, two in zip(left.turns, right.turns, strict=True):
             turns += 1
             a, b = one.prediction.slots, two.prediction.slots
@@ -48,8 +49,8 @@ def agreement(first: Predictor, second: Predictor, dialogues: Sequence[Dialogue]
                 for slot in a.keys() | b.keys()
                 if slot not in a or slot not in b or a[slot].operation != b[slot].operation
             ]
-            slots += len(first.schema)
-            alike += len(first.schema) - len(different)
+            slots += tracked
+            alike += tracked - len(different)
             for slot in a.keys() & b.keys():
                 if a[slot].operation is b[slot].operation is Operation.UPDATE:
                     updated += 1
