@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from somdst import DONTCARE, State
+from somdst import DONTCARE, Schema, State
 from somdst.errors import StateError
 
 
@@ -15,6 +15,13 @@ def test_a_state_is_an_immutable_mapping() -> None:
     assert state == State({"hotel-area": "north"})
     with pytest.raises(TypeError):
         state["hotel-area"] = "south"  # type: ignore[index]
+
+
+def test_the_part_within_some_slots() -> None:
+    state = State({"hotel-area": "north", "train-day": DONTCARE})
+    assert state.within(Schema.from_json({"domains": {"train": {"day": None}}})) == State({"train-day": DONTCARE})
+    assert state.within(()) == State()
+    assert state.within(("hotel-area", "train-day", "train-leaveat")) is state  # it is immutable: no copy is needed
 
 
 @given(st.dictionaries(st.text(), st.text()))

@@ -140,4 +140,4 @@ class SystemBatches(Batches):
 
     def _goals(self, example: Example, turns: int) -> list[State]:
         states = example.dialogue.states()[example.number + 1 - turns : example.number + 1]
-        return [State({slot: v for slot, v in state.items() if slot in example.schema}) for state in states]
+        return [state.within(example.schema) for state in states]

@@ -282,5 +282,5 @@ def _counting(predictor: Predictor) -> Iterator[list[int]]:
 
 def _timed(predictor: Predictor, dialogue: Dialogue, turn: int) -> float:
     states = [State(), *dialogue.states()]
-    known = State({slot: value for slot, value in states[turn].items() if slot in predictor.schema})
+    known = states[turn].within(predictor.schema)
     return seconds_of(predictor, input_at(dialogue.turns[: turn + 1], known, history=predictor.history))

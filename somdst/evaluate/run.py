@@ -134,12 +134,7 @@ def _schema_of(dialogue: Dialogue, schema: Schema | None, predictor: Predictor) 
 def _gold_states(dialogue: Dialogue, schema: Schema) -> list[State]:
     if not dialogue.labelled:
         raise CorpusError(f"The dialogue {dialogue.id} has a turn without a state: evaluation needs labels everywhere.")
-    return [
-        state
-        if all(slot in schema for slot in state)
-        else State({slot: value for slot, value in state.items() if slot in schema})
-        for state in dialogue.states()
-    ]
+    return [state.within(schema) for state in dialogue.states()]
 
 
 def _acted_on(result: Result, rules: Rules) -> Prediction:

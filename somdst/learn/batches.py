@@ -100,14 +100,10 @@ def examples_of(
     schema = dialogue.schema or schema
     before = State()
     for number, state in enumerate(dialogue.states()):
-        after = _within(state, schema)
+        after = state.within(schema)
         own = own_states.get((dialogue.id, number)) if own_states else None
-        yield Example(dialogue, number, before, after, schema, pool, own and _within(own, schema))
+        yield Example(dialogue, number, before, after, schema, pool, own and own.within(schema))
         before = after
-
-
-def _within(state: State, schema: Schema) -> State:
-    return State({slot: value for slot, value in state.items() if slot in schema})
 
 
 class Batches:

@@ -7,7 +7,7 @@ Does not change a state; see `operations.py`.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping
+from collections.abc import Container, ItemsView, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -89,6 +89,16 @@ class State(Mapping[str, Value]):
         """A new state in which these slots have these values; None makes a slot NULL."""
         merged = {**self._values, **values}
         return State({slot: value for slot, value in merged.items() if value is not None})
+
+    def within(self, slots: Container[str]) -> State:
+        """The part of the state that is about these slots, or the slots of this schema.
+
+        >>> State({"hotel-area": "north", "train-day": "friday"}).within({"train-day", "train-leaveat"})
+        State({'train-day': 'friday'})
+        """
+        if all(slot in slots for slot in self._values):
+            return self
+        return State({slot: value for slot, value in self._values.items() if slot in slots})
 
     def as_model(self, model: type[M], *, domain: str | None = None) -> Filled[M]:
         """An instance of a pydantic model with the fields that the state has, and notes on what did not fit.

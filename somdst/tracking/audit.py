@@ -187,7 +187,7 @@ def to_dialogue(
                 states[first:] = [_write(state, [change]) for state in states[first:]]
                 written[change.slot] = first
     if schema is not None:
-        states = [State({slot: value for slot, value in state.items() if slot in schema}) for state in states]
+        states = [state.within(schema) for state in states]
     if redaction := Redaction.of(entries, slots=(*redacted, *(schema.redacted if schema else ()))):
         turns, states = redaction.turns(spoken), [redaction.state(state) for state in states]
     labelled = (replace(turn, state=state) for turn, state in zip(turns, states, strict=True))

@@ -66,9 +66,8 @@ def step(
 
 def turn_input(predictor: Predictor, snapshot: Snapshot, turn: Turn, schema: Schema | None = None) -> TurnInput:
     """What a predictor reads of a memory: the last turns, and the slots that it knows. It never sees a label."""
-    state, known = snapshot.state, (schema or predictor.schema) if reads_schemas(predictor) else predictor.schema
-    if any(slot not in known for slot in state):  # written under another model: kept, but this one cannot read it
-        state = State({slot: value for slot, value in state.items() if slot in known})
+    known = (schema or predictor.schema) if reads_schemas(predictor) else predictor.schema
+    state = snapshot.state.within(known)  # the rest was written under another model: kept, but this one cannot read it
     return input_at([*(item.turn for item in snapshot.recent), turn], state, history=predictor.history, schema=schema)
 
 
