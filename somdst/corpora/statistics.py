@@ -107,10 +107,10 @@ def count(dialogues: Sequence[Dialogue], *, schema: Schema, operation_set: Opera
             changed = [op for slot, op in operation_set.derive(before, after).operations.items() if slot in words]
             operations.update(changed)
             updates[changed.count(Operation.UPDATE)] += 1
-            for slot, value in after.items():
-                if slot in words and (slot not in before or before[slot] != value):
-                    words[slot].update(str(value).split())
             before = after
+        for slot, value in dialogue.new_values():
+            if slot in words:
+                words[slot].update(str(value).split())
     turns = updates.total()
     slots = sum(len(dialogue.schema or schema) * len(dialogue.turns) for dialogue in dialogues)
     operations[Operation.CARRYOVER] = slots - operations.total()

@@ -31,12 +31,9 @@ class ValuePool:
     def collect(cls, dialogues: Iterable[Dialogue], schema: Schema) -> ValuePool:
         found: dict[str, list[Value]] = {str(slot): [] for slot in schema}
         for dialogue in dialogues:
-            before = State()
-            for state in dialogue.states():
-                for slot, value in state.items():
-                    if slot in found and before.get(slot) != value:
-                        found[slot].append(value)
-                before = state
+            for slot, value in dialogue.new_values():
+                if slot in found:
+                    found[slot].append(value)
         return cls({slot: tuple(values) for slot, values in found.items() if values})
 
     def draw(self, slot: str, rng: random.Random) -> Value | None:

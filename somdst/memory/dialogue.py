@@ -6,11 +6,11 @@ the domain it is about; a turn without labels has None there. Does not read file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from somdst.memory.schema import Schema
-from somdst.memory.state import State
+from somdst.memory.state import State, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,13 @@ class Dialogue:
         for turn in self.turns:
             states.append(turn.state if turn.state is not None else states[-1] if states else State())
         return states
+
+    def new_values(self) -> Iterator[tuple[str, Value]]:
+        """Each slot with each value that it gets, where it is new; not again while it stays."""
+        before = State()
+        for state in self.states():
+            yield from ((slot, value) for slot, value in state.items() if before.get(slot) != value)
+            before = state
 
 
 def count_turns(dialogues: Iterable[Dialogue]) -> int:

@@ -30,7 +30,7 @@ from rapidfuzz import fuzz, process
 from somdst.errors import ModelError
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
-from somdst.memory.state import State, Value
+from somdst.memory.state import Value
 from somdst.model.prediction import Evidence
 
 FILE = "values.json"
@@ -53,12 +53,9 @@ class Lexicon:
         """The values that were written at least `least` times: once or twice may be a slip of an annotator."""
         written: dict[str, Counter[str]] = {str(slot): Counter() for slot in schema}
         for dialogue in dialogues:
-            before = State()
-            for state in dialogue.states():
-                for slot, value in state.items():
-                    if slot in written and isinstance(value, str) and before.get(slot) != value:
-                        written[slot][value] += 1
-                before = state
+            for slot, value in dialogue.new_values():
+                if slot in written and isinstance(value, str):
+                    written[slot][value] += 1
         kept = {slot: [value for value, n in found.items() if n >= least] for slot, found in written.items()}
         return cls({slot: values for slot, values in kept.items() if values}, cutoff=cutoff)
 
