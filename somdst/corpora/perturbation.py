@@ -22,8 +22,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, get_args
 
+from somdst.corpora.value_types import DAYS
 from somdst.errors import InputError, did_you_mean
 from somdst.memory.dialogue import Dialogue
+from somdst.model.everyday import NUMBER_WORDS
+from somdst.model.text import NUMBERS
 
 Perturbation = Literal["lowercase", "typos", "chat", "times", "numbers", "change-of-mind", "vowels"]
 PERTURBATIONS: tuple[Perturbation, ...] = get_args(Perturbation)
@@ -132,9 +135,6 @@ def _vowels(text: str, rng: random.Random, values: frozenset[str]) -> str:
     return re.sub(r"[A-Za-z]{3,}", squeeze, text)
 
 
-_NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_DIGITS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS, start=1)}
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _CHAT = {
     "tomorrow": "tmrw", "tonight": "2nite", "today": "2day", "please": "pls", "thanks": "thx", "thank you": "ty",
     "you": "u", "your": "ur", "are": "r", "people": "ppl", "because": "cuz", "about": "abt",
@@ -144,7 +144,7 @@ _CHAT = {
     "restaurant": "rstrnt", "hotel": "htl", "reservation": "rez", "address": "addr", "phone number": "ph no",
     "looking": "lookin", "nights": "nts", "recommend": "recmnd", "expensive": "exp", "another": "anothr",
 }  # fmt: skip
-_SHORT_DAYS = dict(zip(_DAYS, ("mon", "tues", "weds", "thurs", "fri", "sat", "sun"), strict=True))
+_SHORT_DAYS = dict(zip(DAYS, ("mon", "tues", "weds", "thurs", "fri", "sat", "sun"), strict=True))
 
 
 def _chat(text: str, rng: random.Random, values: frozenset[str]) -> str:
@@ -152,13 +152,13 @@ def _chat(text: str, rng: random.Random, values: frozenset[str]) -> str:
         word = match[0].lower()
         return match[0] if _has_value_word(word, values) else _CHAT[word]
 
-    text = _CHAT_COUNT.sub(lambda match: f"{_DIGITS[match[1].lower()]} ppl", text)
+    text = _CHAT_COUNT.sub(lambda match: f"{NUMBERS[match[1].lower()]} ppl", text)
     text = _CHAT_DAY.sub(lambda match: _SHORT_DAYS[match[0].lower()], text)
     return _CHAT_WORD.sub(abbreviate, text)
 
 
-_CHAT_COUNT = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)}) people\b", re.IGNORECASE)
-_CHAT_DAY = re.compile(rf"\b(?:{'|'.join(_DAYS)})\b", re.IGNORECASE)
+_CHAT_COUNT = re.compile(rf"\b({'|'.join(NUMBER_WORDS)}) people\b", re.IGNORECASE)
+_CHAT_DAY = re.compile(rf"\b(?:{'|'.join(DAYS)})\b", re.IGNORECASE)
 _CHAT_WORD = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, _CHAT), key=len, reverse=True))})\b", re.IGNORECASE)
 
 _TIME = re.compile(
@@ -198,7 +198,7 @@ def _ways_to_say(hour: int, minute: int, *, known: bool) -> list[str]:
 
 def _spoken(hour: int, minute: int) -> str:
     to = minute > 30
-    name = _NUMBER_WORDS[(hour + to - 1) % 12]
+    name = NUMBER_WORDS[(hour + to - 1) % 12]
     if minute == 0:
         return f"{name} o'clock"
     return f"{_MINUTES[60 - minute]} to {name}" if to else f"{_MINUTES[minute]} past {name}"
@@ -212,7 +212,7 @@ def _part_of_day(hour: int) -> str:
 
 _COUNTED = r"people|persons?|nights?|days?|stars?|tickets?|guests?|adults|seats?|of us"
 _WRITTEN_NUMBER = re.compile(
-    rf"\bone(?=[ -](?:{_COUNTED})\b)|\b(?:{'|'.join(_NUMBER_WORDS[1:])})\b"
+    rf"\bone(?=[ -](?:{_COUNTED})\b)|\b(?:{'|'.join(NUMBER_WORDS[1:])})\b"
     r"|(?<![\w:.,£$-])(?:[1-9]|1[0-2])(?![\w:-]|[.,]\d)",
     re.IGNORECASE,
 )
@@ -221,12 +221,12 @@ _WRITTEN_NUMBER = re.compile(
 def _numbers(text: str, rng: random.Random, values: frozenset[str]) -> str:
     def rewrite(match: re.Match[str]) -> str:
         word = match[0].lower()
-        return _NUMBER_WORDS[int(word) - 1] if word.isdigit() else _DIGITS[word]
+        return NUMBER_WORDS[int(word) - 1] if word.isdigit() else NUMBERS[word]
 
     return _WRITTEN_NUMBER.sub(rewrite, text)
 
 
-_CHOICES = (_DAYS, ("north", "south", "east", "west", "centre"), ("cheap", "moderate", "expensive"))
+_CHOICES = (DAYS, ("north", "south", "east", "west", "centre"), ("cheap", "moderate", "expensive"))
 _REGRETS = ("{other}, no wait, {said}", "{other}, sorry, i mean {said}", "{other} - actually, make that {said}")
 
 

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from somdst.memory.schema import Schema
-from somdst.model.everyday import NUMBER_WORDS
+from somdst.model.text import NUMBERS
 
 MOST = 4
 """Most values that are shown per slot: as many as a system offers in one sentence."""
 SAID_OF_ANYTHING = frozenset({"yes", "no", "true", "false"})
 """Answers that say nothing about which slot is meant."""
-_DIGITS = {word: str(number) for number, word in enumerate(NUMBER_WORDS, start=1)}
-_OTHER_SPELLING = _DIGITS | {digits: word for word, digits in _DIGITS.items()}
+_OTHER_SPELLING = NUMBERS | {digits: word for word, digits in NUMBERS.items()}
 
 
 class Mentions:

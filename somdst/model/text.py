@@ -41,8 +41,7 @@ COMPOUNDS = {
     "harddrive": "hard drive", "anywhere": "any where", "upmarket": "expensive", "inpricey": "cheap",
 }  # fmt: skip
 
-_NUMBER_WORDS = "one two three four five six seven eight nine ten eleven twelve"
-NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS.split(), start=1)}
+NUMBERS = {word: str(number) for number, word in enumerate(everyday.NUMBER_WORDS, start=1)}
 
 WORDS = CONTRACTIONS | SUFFIXES | COMPOUNDS | NUMBERS
 """Whole words only: the "one" in "phone" stays."""
