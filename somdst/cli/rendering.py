@@ -130,9 +130,8 @@ def _memory_rows(snapshot: Snapshot, slot: str, name: str, change: Change | None
     if slot in snapshot.state or change is not None:
         value = Text(shown(snapshot.state.get(slot)), style=style)
         if change is not None and change.after is None:
-            value = Text.assemble(
-                (shown(change.before), f"strike {style}")
-            )  # a style of the whole cell strikes its padding
+            # a style of the whole cell would strike its padding too
+            value = Text.assemble((shown(change.before), f"strike {style}"))
         if slot in snapshot.pinned:
             value.append("  pinned", style="blue")
         yield Text(sign, style=style), Text(f" {name} ", style=style or "dim"), value

@@ -314,9 +314,8 @@ class Trainer:
 
 
 def _accelerator(precision: str) -> Accelerator:
-    AcceleratorState._reset_state(  # an earlier run in this process may have had another precision
-        reset_partial_state=False
-    )
+    # An earlier run in this process may have had another precision.
+    AcceleratorState._reset_state(reset_partial_state=False)
     return Accelerator(
         mixed_precision="bf16" if precision == "bf16" else "no",
         cpu=not torch.cuda.is_available(),

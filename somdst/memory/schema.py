@@ -216,11 +216,8 @@ class Schema(Mapping[str, Slot]):
             raise SchemaError(f"Cannot read the schema {path}: {error.strerror or error}.") from error
         except UnicodeDecodeError as error:
             raise SchemaError(f"The schema {path} is not UTF-8 text: save it as UTF-8.") from error
-        except (
-            yaml.YAMLError,
-            ValueError,
-            RecursionError,
-        ) as error:  # Python's json has no error of its own for 10^5000
+        # ValueError: Python's json has no error of its own for 10^5000
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             problem = " ".join(str(error).split())
             raise SchemaError(f"The schema {path} is not valid YAML or JSON: {problem}.") from error
         try:

@@ -29,9 +29,8 @@ conversations = Table(
     Column("snapshot", Text, nullable=False),  # JSON: what the log replays to
     Column("subject", String(200)),  # whom the conversation is about, for erasure
     Column("expires_at", Double),
-    Column(
-        "bytes", BigInteger, nullable=False, server_default="0"
-    ),  # its first snapshot, its log and its keys, as text
+    # its first snapshot, its log and its keys, as text
+    Column("bytes", BigInteger, nullable=False, server_default="0"),
     Index("conversations_by_tenant", "tenant", "created_at", "id"),
     Index("conversations_by_subject", "tenant", "subject", "created_at", "id"),
     Index("conversations_by_expiry", "expires_at"),

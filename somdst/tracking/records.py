@@ -109,9 +109,8 @@ _BUILDING = RLock()
 
 def adapter(kind: Any) -> Any:
     """The `TypeAdapter` of a record's class."""
-    with (
-        _BUILDING
-    ):  # pydantic parses the source of a class for its docstrings, and Python 3.11 fails at that in threads
+    # pydantic parses the source of a class for its docstrings, and Python 3.11 fails at that in threads
+    with _BUILDING:
         return _build_adapter(kind)
 
 
