@@ -27,11 +27,8 @@ NONE, DOES_NOT_CARE, VALUE = 0, 1, 2
 
 def gates(schema: Schema, state: State) -> list[int]:
     """What the gate should say of each slot."""
-    return [gate_of(state.get(slot)) for slot in schema.slots]
-
-
-def gate_of(value: Value | None) -> int:
-    return NONE if value is None else DOES_NOT_CARE if value is DONTCARE else VALUE
+    values = (state.get(slot) for slot in schema.slots)
+    return [NONE if value is None else DOES_NOT_CARE if value is DONTCARE else VALUE for value in values]
 
 
 def gated(kind: int, probability: float, value: Said, *, must: bool) -> Said:

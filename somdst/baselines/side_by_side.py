@@ -188,7 +188,8 @@ class _Comparing:
     def _settings(self, entry: Entry) -> Settings:
         evaluated = min(self.settings.dev_limit or EVALUATED, EVALUATED)
         chosen = self.settings.model_copy(update={"system": entry.name, "dev_limit": evaluated})
-        chosen.model_fields_set.discard("epochs" if self.minutes is not None else "")
+        if self.minutes is not None:
+            chosen.model_fields_set.discard("epochs")
         return chosen
 
     def _listener(self, entry: Entry) -> Listener:

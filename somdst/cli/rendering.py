@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from somdst.cli.output import plain
+from somdst.cli.output import counted, plain
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, Value
@@ -120,8 +120,7 @@ def memory(snapshot: Snapshot, schema: Schema, *, entry: Entry | None = None) ->
 
 
 def _tally(snapshot: Snapshot) -> str:
-    slots = len(snapshot.state)
-    return f"{slots} slot{'' if slots == 1 else 's'} · version {snapshot.version}"
+    return f"{counted(len(snapshot.state), 'slot')} · version {snapshot.version}"
 
 
 def _memory_rows(snapshot: Snapshot, slot: str, name: str, change: Change | None) -> Iterable[tuple[Text, Text, Text]]:
@@ -185,7 +184,7 @@ def _words(event: SlotEvent) -> Text:
     if evidence is None:
         return Text("")
     where = spoken(evidence.slot or "") if evidence.source == "slot" else evidence.source
-    ago = f", {evidence.turns_ago} turn{'s' * (evidence.turns_ago > 1)} before" if evidence.turns_ago else ""
+    ago = f", {counted(evidence.turns_ago, 'turn')} before" if evidence.turns_ago else ""
     return Text(f"{where}{ago}: {plain(evidence.text)}")
 
 

@@ -161,7 +161,7 @@ def made_schema(domains: Sequence[Domain], rng: Random, opened: frozenset[str]) 
 def _converse(talk: Talk, topics: Sequence[Domain]) -> None:
     turns = talk.rng.choices(range(3, 10), (3, 5, 6, 5, 4, 3, 2))[0]
     mixed = len(topics) > 1 and talk.chance(0.3)
-    _open(talk)
+    talk.say("", _opening(talk))
     if mixed:
         talk.fields = talk.all_fields
     closing = talk.chance(0.4)
@@ -176,10 +176,6 @@ def _converse(talk: Talk, topics: Sequence[Domain]) -> None:
             talk.rng.choices(list(acts.ACTS), list(acts.ACTS.values()))[0](talk)
     if closing:
         acts.close(talk)
-
-
-def _open(talk: Talk) -> None:
-    talk.say("", _opening(talk))
 
 
 def _switch(talk: Talk, domain: Domain, *, mixed: bool) -> None:

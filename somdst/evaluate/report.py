@@ -13,6 +13,7 @@ from typing import Any
 
 from somdst.evaluate import paper_results, paper_tables, pictures
 from somdst.evaluate.analysis import Analysis, Perturbed
+from somdst.evaluate.error_analysis import ErrorAnalysis
 from somdst.evaluate.html import Section, Tile, column, grid, page, picture
 from somdst.evaluate.pictures import LearningCurve
 from somdst.evaluate.samples import choose_samples, sample_html, sample_markdown
@@ -75,7 +76,7 @@ class Report:
         accuracy, time = paper_results.LATENCY["SOM-DST (BERT-base)"]
         beside = {
             "joint": f"paper {accuracy:.2f}",
-            "propagation": f"paper {published_propagation():.2f}",
+            "propagation": f"paper {ErrorAnalysis(paper_results.ORACLES).propagation:.2f}",
             "time": f"paper {time:.0f}, on a GPU",
         }
         note = beside if self.paper else {}
@@ -143,11 +144,6 @@ class Report:
         if self.perturbed:
             sections.append(Section("typing", "How people type", tables["perturbations"], _LEADS["typing"]))
         return [*sections, Section("samples", "Sample dialogues", samples, _LEADS["samples"])]
-
-
-def published_propagation() -> float:
-    """How many times the paper's error grows when predicted states are fed."""
-    return (100.0 - paper_results.ORACLES[frozenset()]) / (100.0 - paper_results.ORACLES[frozenset({"state"})])
 
 
 def write_report(report: Report, folder: Path) -> Sequence[Path]:

@@ -126,7 +126,7 @@ class Tools:
         tenant = _tenant(context)
         if version is None:
             return _remembered(conversation, self.store.read(tenant, conversation).snapshot)
-        return _remembered(conversation, replay(self.store.log(tenant, conversation, upto=version)))
+        return _remembered(conversation, self.store.at(tenant, conversation, version))
 
     def correct(
         self,

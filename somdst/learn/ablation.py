@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -137,8 +138,7 @@ def ablate(
     task.require_dev()
     settings = fitted(settings, task.schema)
     if minutes is not None:
-        chosen = settings
-        first_model = lambda: new_model(chosen, task.schema, task.dialogues)  # noqa: E731
+        first_model = partial(new_model, settings, task.schema, task.dialogues)
         settings = within_minutes(minutes, settings, task, out, first_model, progress)
     return _Ablating(settings, task, out, progress).run(names, seeds)
 

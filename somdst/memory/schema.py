@@ -341,8 +341,8 @@ def _read_slot(domain: str, name: str, entry: object) -> Slot:
         entry = {"values": entry}
     if not isinstance(entry, Mapping):
         raise SchemaError(f"{where} must be empty, a list of values or a mapping, not {entry!r}.")
-    if unknown := set(entry) - {"description", *_ENTRY}:
-        wanted = ", ".join(f"`{key}`" for key in ("description", *_ENTRY))
+    if unknown := set(entry) - set(_ENTRY):
+        wanted = ", ".join(f"`{key}`" for key in _ENTRY)
         raise SchemaError(f"{where} has the unknown key `{sorted(map(str, unknown))[0]}`: use {wanted}.")
     values = entry.get("values")
     if values in _NOTHING:
@@ -366,8 +366,8 @@ def _read_slot(domain: str, name: str, entry: object) -> Slot:
     )
 
 
-_ENTRY = ("values", "type", "required", "redact", "ask", "confirm")
-"""What an entry may have besides `description`."""
+_ENTRY = ("description", "values", "type", "required", "redact", "ask", "confirm")
+"""What an entry may have."""
 
 
 def read_flag(value: object, what: str) -> bool:

@@ -56,13 +56,13 @@ class Design(BaseModel):
 
 
 class ModelConfig(Design):
-    @property
-    def fixed_schema(self) -> bool:
-        """Whether the model tracks only the slots it was trained with: the paper's layout, and models of format 1."""
-        return self.layout == "paper" or self.format_version < 2
-
     format_version: int = Field(default=FORMAT_VERSION, description="Version of the folder's layout.")
     temperature: float = Field(default=1.0, gt=0, description="Softens the probability of a change; fitted on dev.")
     pending_threshold: float = Field(
         default=0.0, ge=0, le=1, description="Writes less probable than this are held back."
     )
+
+    @property
+    def fixed_schema(self) -> bool:
+        """Whether the model tracks only the slots it was trained with: the paper's layout, and models of format 1."""
+        return self.layout == "paper" or self.format_version < 2

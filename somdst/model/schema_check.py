@@ -99,11 +99,10 @@ def _values_alike(schema: Schema) -> Iterator[Remark]:
             yield Remark("values alike", (str(slot),), sentence)
         if len(slot.values or ()) > MANY_VALUES:
             sentence = (
-                f"{slot} takes {len(slot.values or ()):,} values, each of which the model reads once at the start."
+                f"{slot} takes {len(slot.values or ()):,} values, each of which the model reads once at the start: "
+                "leave out `values`, or open the tracker early."
             )
-            yield Remark(
-                "many values", (str(slot),), f"{sentence[:-1]}: leave out `values`, or open the tracker early."
-            )
+            yield Remark("many values", (str(slot),), sentence)
 
 
 def _listed(values: list[str]) -> str:

@@ -131,7 +131,7 @@ def _add_problems(app: FastAPI) -> None:
 
 
 _HTTP = {
-    400: "The body is not valid JSON: send a JSON object.",
+    400: openapi.PROBLEMS[400],
     404: "There is nothing at this address: /openapi.json lists what there is.",
     405: "This method is not allowed here: /openapi.json lists what is.",
 }
