@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -35,6 +35,9 @@ from somdst.errors import InputError, ModelError
 from somdst.evaluate.tables import Table
 from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
+
+if TYPE_CHECKING:
+    from somdst.learn.tensors import Batch
 
 Variant = Literal["straightforward", "paper", "compact"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
@@ -213,7 +216,7 @@ def _straightforward(job: Job, dialogues: list[Dialogue], schema: Schema) -> flo
     import torch
 
     from somdst.learn.batches import Batches, Examples
-    from somdst.learn.naive import padded, slot_by_slot_loss
+    from somdst.learn.naive import slot_by_slot_loss
     from somdst.learn.optimisation import CLIP
     from somdst.learn.settings import load_settings
     from somdst.learn.start import new_model
@@ -234,6 +237,18 @@ def _straightforward(job: Job, dialogues: list[Dialogue], schema: Schema) -> flo
         turns += len(chosen)
         clock.mark(turns)
     return clock.rate
+
+
+def padded(batch: Batch, *, length: int, pad: int) -> Batch:
+    """The batch with every input padded to one length."""
+    import torch.nn.functional as F
+
+    by = length - batch.ids.shape[1]
+    return batch._replace(
+        ids=F.pad(batch.ids, (0, by), value=pad),
+        segments=F.pad(batch.segments, (0, by)),
+        mask=F.pad(batch.mask, (0, by)),
+    )
 
 
 if __name__ == "__main__":

@@ -12,11 +12,10 @@ import train
 
 torch = pytest.importorskip("torch")
 
-from train import Job, TrainingRates, run_job, sample  # noqa: E402
+from train import Job, TrainingRates, padded, run_job, sample  # noqa: E402
 
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues  # noqa: E402
 from somdst.errors import InputError  # noqa: E402
-from somdst.learn.naive import padded  # noqa: E402
 from somdst.learn.tensors import Batch  # noqa: E402
 
 

@@ -70,16 +70,6 @@ def slot_by_slot_loss(model: SomDst, batch: Batch) -> Losses:
     return Losses(L_opr + L_dom + L_svg, L_opr, L_dom, L_svg)
 
 
-def padded(batch: Batch, *, length: int, pad: int) -> Batch:
-    """The batch with every input padded to one length."""
-    by = length - batch.ids.shape[1]
-    return batch._replace(
-        ids=F.pad(batch.ids, (0, by), value=pad),
-        segments=F.pad(batch.segments, (0, by)),
-        mask=F.pad(batch.mask, (0, by)),
-    )
-
-
 def _nth_of_turn(owners: Tensor) -> Tensor:
     """For each slot to update, how many of its turn stand before it."""
     seen: dict[int, int] = {}
