@@ -60,7 +60,7 @@ def test_only_learn_and_baselines_name_torch(path: Path) -> None:
         assert not {name for name in names if name.split(".")[0] in ("torch", "transformers", "accelerate")}
 
 
-NAMED_TWICE = {"export", "model", "records", "store"}
+NAMED_TWICE = {"model", "store"}
 """Names of modules that two rooms have. A file of commands may be named after its room; this list only gets shorter."""
 
 

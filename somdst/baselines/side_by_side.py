@@ -20,7 +20,6 @@ from somdst.baselines.catalogue import SYSTEMS, Entry, find
 from somdst.baselines.growth import Point, all_sizes, measure_growth
 from somdst.baselines.ontology import Missing, Ontology
 from somdst.baselines.system_predictor import SystemPredictor
-from somdst.corpora import open_corpus
 from somdst.errors import InputError
 from somdst.evaluate.comparison import compare
 from somdst.evaluate.efficiency import values_generated
@@ -128,10 +127,6 @@ def compare_systems(
     name = str(corpus) if isinstance(corpus, (str, Path)) else "dialogues in memory"
     work = _Comparing(chosen, task, out, minutes, tuple(test or ()), timed, tuple(sizes or all_sizes()), progress)
     return SideBySide(chosen.encoder, minutes, name, task.schema, *work.run(entries))
-
-
-def test_part(corpus: str) -> tuple[Dialogue, ...]:
-    return open_corpus(corpus, split="test").dialogues
 
 
 @dataclass(frozen=True, slots=True)

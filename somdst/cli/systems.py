@@ -52,8 +52,8 @@ def compare_systems(
     settings = given.settings()
     from somdst.baselines.catalogue import SYSTEMS
     from somdst.baselines.side_by_side import compare_systems as run
-    from somdst.baselines.side_by_side import test_part
     from somdst.baselines.systems_report import tables, write
+    from somdst.corpora import open_corpus
 
     with learning.ProgressBars() as bars:
         done = run(
@@ -65,7 +65,7 @@ def compare_systems(
             systems=list(SYSTEMS) if names is None else options.listed(names),
             minutes=given.minutes,
             limit=given.limit,
-            test=test_part(corpus) if test else None,
+            test=open_corpus(corpus, split="test").dialogues if test else None,
             timed=timed,
             progress=bars,
         )
