@@ -22,8 +22,9 @@ from sqlalchemy import text
 from waiting import LIMIT, until
 
 from somdst import Client
+from somdst.errors import Unavailable
 from somdst.service.client import RemoteConversation, ServiceError
-from somdst.store import Store, Unavailable, Write, verify
+from somdst.store import Store, Write, verify
 from somdst.tracking import edits
 
 KILLS = 30

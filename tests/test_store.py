@@ -16,22 +16,10 @@ from hypothesis import strategies as st
 from scripted import RulePredictor
 from sqlalchemy import text
 
-from somdst.errors import StateError, StoreError
+from somdst.errors import Conflict, KeyReused, NotFound, StateError, StoreError, Unavailable
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
-from somdst.store import (
-    Conflict,
-    Key,
-    KeyReused,
-    NotFound,
-    Record,
-    Repeated,
-    Store,
-    Unavailable,
-    Write,
-    export,
-    verify,
-)
+from somdst.store import Key, Record, Repeated, Store, Write, export, verify
 from somdst.tracking import audit, edits
 from somdst.tracking.log import EMPTY, Result
 from somdst.tracking.records import WINDOW, Entry, RecentTurn, Snapshot

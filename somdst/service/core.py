@@ -21,7 +21,7 @@ from itertools import count
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
-from somdst.errors import InputError, KeyReused, ModelError, Overloaded, SomdstError, did_you_mean
+from somdst.errors import Conflict, InputError, KeyReused, ModelError, NotFound, Overloaded, SomdstError, did_you_mean
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
@@ -31,7 +31,7 @@ from somdst.service.housekeeping import Housekeeping
 from somdst.service.monitoring import Metrics, log
 from somdst.service.replaying import Replayed, replayed
 from somdst.service.schema_input import read_schema
-from somdst.store import Conflict, Key, NotFound, Record, Repeated, Store, Write
+from somdst.store import Key, Record, Repeated, Store, Write
 from somdst.tracking import edits
 from somdst.tracking.log import EMPTY, Result
 from somdst.tracking.records import Entry, Snapshot, Source

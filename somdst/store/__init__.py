@@ -1,6 +1,5 @@
 """Conversations in SQL, on SQLite or PostgreSQL: `Store`. Nothing here predicts, and nothing knows of HTTP."""
 
-from somdst.errors import Conflict, KeyReused, NotFound, Unavailable
 from somdst.store.actions import Action, read_actions, record_keys
 from somdst.store.auditing import Damage, Usage, export, usage, verify
 from somdst.store.conversations import Page, Record, Store
@@ -10,17 +9,13 @@ from somdst.store.writes import Key, Repeated, Write
 
 __all__ = [
     "Action",
-    "Conflict",
     "Damage",
     "Key",
-    "KeyReused",
-    "NotFound",
     "Page",
     "Record",
     "Repeated",
     "Store",
     "StoredSchema",
-    "Unavailable",
     "Usage",
     "Write",
     "copy",
