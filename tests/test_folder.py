@@ -13,10 +13,9 @@ import tiny
 pytest.importorskip("torch")
 
 from somdst.errors import ModelError
-from somdst.learn.checkpoints import WEIGHTS
 from somdst.learn.torch_predictor import TorchPredictor
 from somdst.model.config import FORMAT_VERSION
-from somdst.model.folder import ModelFolder
+from somdst.model.folder import WEIGHTS, ModelFolder
 from somdst.model.prediction import Predictor
 
 

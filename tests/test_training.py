@@ -22,7 +22,7 @@ from somdst.corpora.synthetic import SYNTHETIC_SCHEMA  # noqa: E402
 from somdst.errors import FileError, InputError, ModelError  # noqa: E402
 from somdst.evaluate.metrics import joint_goal_accuracy  # noqa: E402
 from somdst.evaluate.run import run  # noqa: E402
-from somdst.learn.checkpoints import CHECKPOINT, PREVIOUS, WEIGHTS, load_checkpoint, save_model  # noqa: E402
+from somdst.learn.checkpoints import CHECKPOINT, PREVIOUS, load_checkpoint, save_model  # noqa: E402
 from somdst.learn.journal import read_metrics  # noqa: E402
 from somdst.learn.progress import Progress, TrainingRecord  # noqa: E402
 from somdst.learn.settings import load_settings  # noqa: E402
@@ -31,7 +31,7 @@ from somdst.learn.torch_predictor import TorchPredictor  # noqa: E402
 from somdst.learn.trainer import Outcome  # noqa: E402
 from somdst.memory.schema import Schema, Slot  # noqa: E402
 from somdst.memory.state import State  # noqa: E402
-from somdst.model.folder import ModelFolder  # noqa: E402
+from somdst.model.folder import WEIGHTS, ModelFolder  # noqa: E402
 
 
 def scalars(out: Path, tag: str) -> list[tuple[int, Any]]:

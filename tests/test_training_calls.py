@@ -26,10 +26,10 @@ from somdst.errors import CorpusError, InputError  # noqa: E402
 from somdst.evaluate.saved import Saved, save  # noqa: E402
 from somdst.learn import Progress, Settings, Task, TrainResult, calibrate, export, read_task, train  # noqa: E402
 from somdst.learn.budget import BUDGET  # noqa: E402
-from somdst.learn.checkpoints import WEIGHTS, load_checkpoint, save_model  # noqa: E402
+from somdst.learn.checkpoints import load_checkpoint, save_model  # noqa: E402
 from somdst.learn.training import fitted  # noqa: E402
 from somdst.memory.schema import Schema  # noqa: E402
-from somdst.model.folder import ModelFolder, shipped_path  # noqa: E402
+from somdst.model.folder import WEIGHTS, ModelFolder, shipped_path  # noqa: E402
 
 DIALOGUES = synthetic_dialogues(dialogues=6)
 TINY = Settings(encoder="tiny", precision="fp32", batch_size=8, epochs=1, evaluate_every=0.5)

@@ -17,7 +17,7 @@ from somdst.baselines.system import Asking, Said, System
 from somdst.errors import InputError
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.state import State
-from somdst.model.folder import ModelFolder
+from somdst.model.folder import WEIGHTS, ModelFolder
 from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
 from somdst.model.predictor import soften
 from somdst.model.values import Lexicon
@@ -49,7 +49,6 @@ class SystemPredictor:
     def from_folder(cls, folder: ModelFolder, *, precision: str = "", threads: int | None = None) -> SystemPredictor:
         """Precision and threads are those of torch itself."""
         from somdst.baselines.fitting import load_system
-        from somdst.learn.checkpoints import WEIGHTS
 
         return cls(load_system(folder), model_id=folder.model_id(WEIGHTS), lexicon=folder.lexicon())
 

@@ -27,11 +27,10 @@ from somdst.learn.settings import Settings
 from somdst.learn.torch_predictor import model_options
 from somdst.model.config import SOM_DST
 from somdst.model.encoding import Encoder
-from somdst.model.folder import EMBEDDINGS, ModelFolder
+from somdst.model.folder import EMBEDDINGS, WEIGHTS, ModelFolder
 from somdst.model.values import FILE as LEXICON
 from somdst.model.values import Lexicon
 
-WEIGHTS = "model.safetensors"
 ENCODER = "encoder.json"
 CHECKPOINT = "checkpoint.pt"
 PREVIOUS = "checkpoint.previous.pt"

@@ -23,14 +23,14 @@ from somdst.corpora import open_corpus
 from somdst.errors import InputError, ModelError
 from somdst.evaluate.agreement import Agreement, agreement
 from somdst.files import make_folder, replacing, write_text
-from somdst.learn.checkpoints import ENCODER, WEIGHTS, load_model
+from somdst.learn.checkpoints import ENCODER, load_model
 from somdst.learn.graphs import decoder_graph, encoder_graph, reader_graph
 from somdst.learn.progress import Listener, Phase, silent
 from somdst.learn.quantisation import Quantiser, quantise_rows
 from somdst.learn.task import Source
 from somdst.learn.torch_predictor import TorchPredictor
 from somdst.memory.dialogue import Dialogue
-from somdst.model.folder import EMBEDDINGS, PRECISIONS, ModelFolder, shipped_path
+from somdst.model.folder import EMBEDDINGS, PRECISIONS, WEIGHTS, ModelFolder, shipped_path
 from somdst.model.runtime import Runtime
 from somdst.model.values import FILE as LEXICON
 

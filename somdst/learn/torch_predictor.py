@@ -13,7 +13,7 @@ from somdst.learn.model import ModelOptions, SomDst
 from somdst.learn.tensors import Batch
 from somdst.memory.operations import OperationSet
 from somdst.model.encoding import Encoder
-from somdst.model.folder import ModelFolder
+from somdst.model.folder import WEIGHTS, ModelFolder
 from somdst.model.predictor import Arrays, Bools, EncoderRun, Floats, GeneratorRun, Ints, ModelPredictor
 from somdst.model.values import Lexicon
 
@@ -46,7 +46,7 @@ class TorchPredictor(ModelPredictor):
     @classmethod
     def from_folder(cls, folder: ModelFolder, *, precision: str = "", threads: int | None = None) -> TorchPredictor:
         """Precision and threads are those of torch itself."""
-        from somdst.learn.checkpoints import WEIGHTS, load_model
+        from somdst.learn.checkpoints import load_model
 
         folder = folder.upgraded()
         encoder = folder.encoder()

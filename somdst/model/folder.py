@@ -31,6 +31,7 @@ from somdst.model.values import FILE as LEXICON
 from somdst.model.values import Lexicon
 
 DEFAULT = "default"
+WEIGHTS = "model.safetensors"
 EMBEDDINGS = "embeddings.int8.bin"
 PRECISIONS = ("int8", "float32")
 """Of the graphs that a model is exported to."""
@@ -92,7 +93,7 @@ class ModelFolder:
 
     def _remedy(self, name: str) -> str:
         graphs = {file.name for file in self.path.glob("*.onnx")}
-        if name.endswith(".onnx") and (self.path / "model.safetensors").exists():
+        if name.endswith(".onnx") and (self.path / WEIGHTS).exists():
             if not graphs:
                 return (
                     f"the model is not exported yet, `somdst export {self.path}` does it; --engine torch runs it as is."
@@ -113,7 +114,7 @@ class ModelFolder:
         _check("engine", engine, ("auto", *ENGINES))
         _check("precision", precision, PRECISIONS)
         if engine == "auto":
-            trained = (self.path / "model.safetensors").exists() and not any(self.path.glob("encoder.*.onnx"))
+            trained = (self.path / WEIGHTS).exists() and not any(self.path.glob("encoder.*.onnx"))
             engine = "torch" if trained and find_spec("torch") is not None else "onnx"
         home = ENGINES[engine]
         if self.config.system != SOM_DST:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from somdst.errors import InputError, ModelError
-from somdst.model.folder import DEFAULT, PRECISIONS, ModelFolder, shipped_path
+from somdst.model.folder import DEFAULT, PRECISIONS, WEIGHTS, ModelFolder, shipped_path
 
 DEPTHS = ("config.json", "*/config.json", "*/*/config.json")
 """Models are looked for at most two levels down, so that a folder of runs is found and a disk is not searched."""
@@ -29,7 +29,7 @@ class ModelSummary:
         files = [file for file in folder.path.iterdir() if file.suffix in (".json", ".onnx", ".bin", ".safetensors")]
         accuracy = folder.metrics().get("dev_joint_goal_accuracy")
         engines = [precision for precision in PRECISIONS if (folder.path / f"encoder.{precision}.onnx").exists()]
-        if (folder.path / "model.safetensors").exists():
+        if (folder.path / WEIGHTS).exists():
             engines.append("torch")
         return cls(
             name=name,
