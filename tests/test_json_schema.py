@@ -249,7 +249,7 @@ LONG = {"enum": [f"v{i}" for i in range(5000)]}
     [
         (Node, r"The property `parent` contains itself \(#/\$defs/Node\): make it one value, or leave it out"),
         (flat(x={"type": "array", "items": {"type": "string"}}), "`x` is a list, and a slot holds one value"),
-        (flat(x=["a"], y={"type": "array"}), r"no JSON Schema.*1 more like this"),
+        (flat(x=["a"], y={"type": "array"}), r"not a JSON Schema.*1 more like this"),
         (flat(x={"type": "object", "additionalProperties": {"type": "string"}}), "without fixed properties"),
         (flat(a=flat(b=flat(c={}))), "`a.b` is an object inside an object, and only one level is read"),
         (flat(x={"anyOf": [flat(y={}), {"type": "string"}]}), "or an object or something else"),

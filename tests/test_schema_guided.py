@@ -128,7 +128,7 @@ def damaged(**changes: Any) -> dict[str, Any]:
 
 BAD: dict[str, tuple[str, Any]] = {
     "`turns` should be a list": ("1_00000", damaged(turns=None)),
-    "no turn of a user": ("1_00000", damaged(turns=[system("Hi.")])),
+    "no user turn": ("1_00000", damaged(turns=[system("Hi.")])),
     "The speaker of turn 1 should be USER or SYSTEM": ("1_00000", damaged(turns=[{"speaker": "BOT"}])),
     'The slot "stars" is not among those': ("1_00000", damaged(turns=[user("x", frame("Media_1", stars=["4"]))])),
     'The service "Cars_1" is not in schema.json': ("1_00000", damaged(turns=[user("x", frame("Cars_1", a=["4"]))])),
@@ -166,7 +166,7 @@ def test_bad_files(tmp_path: Path) -> None:
         ([1], "should be a JSON object"),
         ([{"service_name": "a"}], "`slots`"),
         ([{"service_name": "a", "slots": [{"name": 1}], "intents": []}], "should be text, not 1"),
-        ([{"service_name": "a-b", "slots": [{"name": "c"}], "intents": []}], r"schema\.json is no .* contains \"-\""),
+        ([{"service_name": "a-b", "slots": [{"name": "c"}], "intents": []}], r"schema\.json is not .* contains \"-\""),
         ([], "no slot"),
     ):
         write_json(path / "train" / "schema.json", schema)

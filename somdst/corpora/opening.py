@@ -104,7 +104,7 @@ def _open_folder(folder: Folder, split: Split | None) -> Corpus:
         return woz.read_folder(folder, split=split)
     if folder.matching("*.jsonl") and folder.path.is_dir():
         return _open_lines(folder, split)
-    raise CorpusError(f"{folder.path} holds no corpus: expected is {EXPECTED}.")
+    raise CorpusError(f"{folder.path} holds no corpus: expected {EXPECTED}.")
 
 
 def _open_lines(folder: Folder, split: Split | None) -> Corpus:
@@ -134,7 +134,7 @@ def _open_file(path: Path, split: Split | None) -> Corpus:
         case [{"dialogue_idx": _}, *_]:
             return woz.read_data(data, where=str(path), name=name.stem)
         case _:
-            raise CorpusError(f"{path} holds no corpus: expected is {EXPECTED}.")
+            raise CorpusError(f"{path} holds no corpus: expected {EXPECTED}.")
 
 
 def outside_schema(dialogues: Iterable[Dialogue], schema: Schema) -> dict[str, int]:

@@ -136,7 +136,7 @@ def _services(schemas: Iterable[tuple[object, str]]) -> Services:
             try:
                 name, own, asked = _service(service)
             except SomdstError as error:
-                raise CorpusError(f"{where} is no schema-guided schema: {error}") from error
+                raise CorpusError(f"{where} is not a schema-guided schema: {error}") from error
             slots.setdefault(name, {}).update(own)
             tracked |= {own[slot] for slot in asked if slot in own}
             is_multiwoz = is_multiwoz or any(slot.startswith(f"{name}-") for slot in own)
@@ -199,7 +199,7 @@ def _dialogue(data: object, services: Services) -> Dialogue:
         turns.append(Turn(system, said, after if _labelled(frames) else None, domain, spellings, with_state))
         system, state = "", after
     if not turns:
-        raise CorpusError("It has no turn of a user.")
+        raise CorpusError("It has no user turn.")
     goal = [text(service, "a service") for service in items(dialogue.get("services"), "`services`")]
     return Dialogue(name, tuple(turns), tuple(goal), None if services.is_multiwoz else services.schema_of(goal))
 
@@ -235,7 +235,7 @@ def _state(
             what = f'the slot "{name}" in turn {number}'
             known = [services.value(slot, text(spelling, what)) for spelling in spellings]
             spelled[slot] = tuple(str(value) for value in known if value is not None)
-            # Another spelling of the same value is no update: SGD puts the newest in front.
+            # Another spelling of the same value is not an update: SGD puts the newest in front.
             if slot in before and before[slot] in known:
                 values[slot] = before[slot]
             else:

@@ -172,7 +172,7 @@ class Talk:
         return Piece(text.replace("{v}", self.words(field, said)), {field.key: said.value})
 
     def label(self, field: Field) -> str:
-        """The slot as people name it: "the pickup day", or by its description where the name is no noun."""
+        """The slot as people name it: "the pickup day", or by its description where the name is not a noun."""
         same = self._names.count(field.name) > 1
         if field.noun and (same or self.chance(0.8)):
             return f"the {field.name} for the {field.domain}" if same else f"the {field.name}"

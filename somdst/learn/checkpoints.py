@@ -190,7 +190,7 @@ def load_checkpoint(run: Path) -> dict[str, Any] | None:
 
 
 MAY_CHANGE = {"epochs", "evaluate_every", "dev_limit", "patience", "checkpoint_minutes"}
-"""Settings that a run may go on with in another value: how long it lasts, and when it is looked after. With another
+"""Settings that may change when a run is resumed: how long it lasts, when it is evaluated and saved. With another
 number of epochs the learning rate goes on from where the new length has it."""
 
 

@@ -279,7 +279,7 @@ class SlotValueGenerator(nn.Module):
         """
         e = self.dropout(e)
         g = self.states(e, g_0)  # [U, K, D]
-        # Flat: a product of [U, K, D] and [D, V] would copy E once a slot.
+        # Flat: a product of [U, K, D] and [D, V] would copy E once per slot.
         logits = (g.flatten(0, 1) @ E.t()).float() * self.scale(1)  # [U * K, V]
         P_vcb = torch.exp(-F.cross_entropy(logits, targets.flatten(), reduction="none")).view_as(targets)
         P_ctx = self.attend(g, H, ids, mask, previous)

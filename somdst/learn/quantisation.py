@@ -1,8 +1,8 @@
-"""Products in int8: every matrix of a float32 graph becomes int8 with a scale a column, activations are quantised as
-they come (dynamic quantisation).
+"""Products in int8: every matrix of a float32 graph becomes int8 with one scale per column, activations are quantised
+as they come (dynamic quantisation).
 
 The encoder, which runs one turn at a time, gives most activations one scale, in ONNX Runtime's fused operator; those of
-the feed-forward layers have the widest range, and get a scale a row. The decoder runs the slots of many
+the feed-forward layers have the widest range, and get one scale per row. The decoder runs the slots of many
 turns at once, and always gives each row its own scale, so that a slot's value does not depend on the others in its
 batch. There the left side of a product is unsigned with the zero at 128, the right side signed: only for
 that pair is there a fast kernel. The word embeddings [V, D] are stored once for both graphs; the vocabulary product
@@ -39,8 +39,8 @@ class Quantiser:
     shared: str
     """Name of the file with the embeddings, relative to the graph's."""
     by_row: Callable[[tuple[int, ...]], bool]
-    """Whether the activations of a product with a matrix of this shape get a scale a row; else they get one in all, in
-    a single fused operator, which is faster."""
+    """Whether the activations of a product with a matrix of this shape get one scale per row; else they get one in all,
+    in a single fused operator, which is faster."""
     _nodes: list[onnx.NodeProto] = field(default_factory=list)
     _new: list[TensorProto] = field(default_factory=list)
     _rows: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Quantiser:
                 self._biased[node.output[0]] = after[0]
 
     def _share(self) -> None:
-        """The embeddings, int8 with a scale a word: a reference to the shared file, and the scales."""
+        """The embeddings, int8 with one scale per word: a reference to the shared file, and the scales."""
         _, scales = quantise_rows(self.table)
         tensor = TensorProto(name="embeddings", data_type=TensorProto.INT8, dims=self.table.shape)
         tensor.data_location = TensorProto.EXTERNAL
@@ -177,7 +177,7 @@ SCALES = ".int8_scales"
 
 
 def quantise_rows(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """int8 with a scale a row: matrix is about quantised * scale."""
+    """int8 with one scale per row: matrix is about quantised * scale."""
     scales = np.maximum(np.abs(matrix).max(1) / 127, 1e-12).astype(np.float32)
     return np.round(matrix / scales[:, None]).astype(np.int8), scales
 

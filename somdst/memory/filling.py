@@ -199,7 +199,7 @@ def _class_of(model: Any, name: str) -> Any:
     """The model class of a field that is an object."""
     found = _model_in(model.model_fields[_field_name(model, name)].annotation)
     if found is None:
-        raise SchemaError(f"The field `{name}` of {model.__name__} is an object and no pydantic model: make it one.")
+        raise SchemaError(f"The field `{name}` of {model.__name__} is an object but not a pydantic model: make it one.")
     return found
 
 

@@ -104,7 +104,7 @@ def _written(slot: Slot) -> dict[str, Any]:
         entry["enum"] = list(slot.values)
         if slot.type in ("integer", "number"):
             numbers = [_number(text, whole=slot.type == "integer") for text in slot.values]
-            # "four" is no number of JSON: then the list is one of texts.
+            # "four" is not a JSON number: then the list is one of texts.
             entry |= {"type": "string", "x-type": slot.type} if None in numbers else {"enum": numbers}
     return entry | {f"x-{key}": value for key in _OURS if (value := getattr(slot, key))}
 
@@ -275,7 +275,7 @@ class _Reader:
         if node is True:
             return {}, seen
         if not isinstance(node, Mapping):
-            raise _Unfit(f"is {node!r:.40}, which is no JSON Schema")
+            raise _Unfit(f"is {node!r:.40}, which is not a JSON Schema")
         while "$ref" in node:
             reference = str(node["$ref"])
             if reference in seen:

@@ -239,7 +239,7 @@ class Schema(Mapping[str, Slot]):
         try:
             write_text(path, text)
         except UnicodeEncodeError as error:
-            raise SchemaError("The schema has half a surrogate pair, which is no Unicode text: remove it.") from error
+            raise SchemaError("The schema has half a surrogate pair, which is not valid Unicode: remove it.") from error
 
     @classmethod
     def from_pydantic(cls, model: Any, *, domain: str | None = None, skip: Iterable[str] = ()) -> Schema:

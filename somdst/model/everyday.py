@@ -1,8 +1,8 @@
 """Short forms and spoken times written out, as rules for lower-cased text: "2 ppl on fri, qtr past 5 in the afternoon"
 reads as "2 people on friday, 17:15".
 
-Only what can mean one thing is touched: "we sat" is no saturday, "five to seven" no time unless "minutes" or "in the
-evening" says so, and "half past five" becomes 5:30, since nobody said which half of the day it is.
+Only what can mean one thing is touched: "we sat" is not a Saturday, "five to seven" is not a time unless "minutes" or
+"in the evening" says so, and "half past five" becomes 5:30, since nobody said which half of the day it is.
 """
 
 from __future__ import annotations

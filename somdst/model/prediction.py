@@ -100,6 +100,6 @@ class Predictor(Protocol):
     def predict(
         self, inputs: Sequence[TurnInput], *, operations: Sequence[Mapping[str, Operation]] | None = None
     ) -> list[Prediction]:
-        """Predict each input. With `operations` (one mapping an input) those are taken instead of predicted ones
+        """Predict each input. With `operations` (one mapping per input) those are taken instead of predicted ones
         and only the values are generated: this is what oracles and the every-slot regimes use."""
         ...

@@ -70,7 +70,7 @@ class Runtime(ModelPredictor):
 
     @cached_property
     def _side_by_side(self) -> onnxruntime.InferenceSession:
-        """The encoder for batches: one thread a run, many runs at once."""
+        """The encoder for batches: one thread per run, many runs at once."""
         return self._encoder if self.threads == 1 else _open(self.folder, f"encoder.{self.precision}.onnx", 1)
 
     @property

@@ -92,7 +92,7 @@ def _check_slot(slot: Slot) -> None:
         if len(text) > most:
             raise SchemaError(f"{where} has a {what} of {len(text):,} characters; at most {most:,} are read: cut it.")
         if any(unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t" for letter in text):
-            raise SchemaError(f"{where} has a {what} with characters that are no text: write it again.")
+            raise SchemaError(f"{where} has a {what} with characters that are not text: write it again.")
     for text, _, what in needed:
         if not text.strip():
             raise SchemaError(f"{where} has an empty {what}: write one, or leave it out.")

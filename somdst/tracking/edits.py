@@ -133,7 +133,7 @@ def undo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person") ->
 def redo(snapshot: Snapshot, entry_at: EntryAt, *, source: Source = "person") -> Result:
     """Do again what the last undo took back: the same turn, the same changes, no model. Reads both entries."""
     if not snapshot.undone:
-        raise InputError("There is nothing to redo: the last entry was no undo.")
+        raise InputError("There is nothing to redo: the last entry was not an undo.")
     taken_back = entry_at(snapshot.undone)
     entry = replace(
         entry_at(taken_back.target or 0),

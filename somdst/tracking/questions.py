@@ -17,7 +17,7 @@ from somdst.memory.state import DONTCARE
 from somdst.tracking.records import Change, JsonRecord, JsonValue, Snapshot
 
 LONGEST_PHRASE = 60
-"""Characters. A longer description explains; it is no phrase to put into a question."""
+"""Characters. A longer description explains; it is not a phrase to put into a question."""
 MOST_CHOICES = 6
 """A question names the values of a closed list if there are at most this many."""
 _INDIRECT = re.compile(r"(how|what|when|where|which|who|whose|why|whether|if)\b")

@@ -36,7 +36,7 @@ Step = tuple[Snapshot, Turn]
 """A memory, and the turn that comes next."""
 
 MAX_TEXT = 20_000
-"""Longest utterance, in characters. A model reads a few hundred words; anything far longer is no utterance."""
+"""Longest utterance, in characters. A model reads a few hundred words; anything far longer is not an utterance."""
 
 
 @dataclass(frozen=True, slots=True)
