@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from somdst.memory.dialogue import Turn
-from somdst.memory.state import DONTCARE, State
-from somdst.model.encoding import Encoder, Encoding, Region
+from somdst.memory.state import State
+from somdst.model.encoding import Encoder, Encoding, Region, shift, spoken, turns_before
 from somdst.model.prediction import TurnInput
 
 STATE_SHARE = 0.6
@@ -24,8 +24,7 @@ STATE_SHARE = 0.6
 
 def turns_of(input: TurnInput, history: int) -> tuple[Turn, ...]:
     """The turns that are read, the current one last."""
-    before = (*input.older, input.previous_turn) if input.previous_turn else ()
-    return (*before[max(0, len(before) - history) :], input.turn)
+    return (*turns_before(input, history), input.turn)
 
 
 def history(encoder: Encoder, turns: Sequence[Turn]) -> Encoding:
@@ -47,45 +46,21 @@ def slots_with_history(encoder: Encoder, turns: Sequence[Turn]) -> Encoding:
 def _encode(encoder: Encoder, turns: Sequence[Turn], *, state: State | None = None, slots: int = 0) -> Encoding:
     memory, memory_regions = _state(encoder, state or State())
     room = encoder.config.max_length - 1 - len(memory) - slots
-    said, regions, current = _utterances(encoder, turns)
+    rules = encoder.table().rules
+    said, regions = encoder.utterances(turns, rules)
+    current, _ = encoder.utterances(turns[-1:], rules)
     cut = max(0, len(said) - room)
     start = 1 + len(said) - cut
     end = start + len(memory)
     ids = [encoder.cls, *said[cut:], *memory, *[encoder.slot] * slots]
-    boundary = max(1, 1 + current - cut)
+    boundary = max(1, start - len(current))
     return Encoding(
         ids=ids,
         segments=[0] * boundary + [1] * (len(ids) - boundary),
         slots=list(range(end, end + slots)),
-        regions=(
-            *(_cut(region, cut) for region in regions if region.end > cut),
-            *(region._replace(start=region.start + start, end=region.end + start) for region in memory_regions),
-        ),
+        regions=(*shift(regions, 1, cut), *shift(memory_regions, start, 0)),
         cut=cut,
     )
-
-
-def _cut(region: Region, cut: int) -> Region:
-    lost = max(0, cut - region.start)
-    return region._replace(start=region.start + lost - cut + 1, end=region.end - cut + 1, skip=lost)
-
-
-def _utterances(encoder: Encoder, turns: Sequence[Turn]) -> tuple[list[int], list[Region], int]:
-    """Ids, regions, and where the current turn starts."""
-    ids: list[int] = []
-    regions: list[Region] = []
-    current = 0
-    rules = encoder.table().rules
-    semicolon = encoder.tokenizer.encode(";", add_special_tokens=False).ids
-    for ago, turn in zip(range(len(turns) - 1, -1, -1), turns, strict=True):
-        current = len(ids)
-        for name, text, end in (("system", turn.system, semicolon), ("user", turn.user, [encoder.sep])):
-            if text:
-                pieces = encoder.pieces(text, rules)
-                regions.append(Region(name, len(ids), len(ids) + len(pieces.ids), text, pieces, turns_ago=ago))
-                ids += pieces.ids
-            ids += end
-    return ids, regions, current
 
 
 def _state(encoder: Encoder, state: State) -> tuple[list[int], list[Region]]:
@@ -95,7 +70,7 @@ def _state(encoder: Encoder, state: State) -> tuple[list[int], list[Region]]:
     for j, slot in enumerate(table.schema.slots):
         if (value := state.get(slot)) is None:
             continue
-        text = "dont care" if value is DONTCARE else str(value)
+        text = spoken(value)
         pieces, head = encoder.pieces(text, table.rules), [*table.names[j], *dash]
         if len(ids) + len(head) + len(pieces.ids) + 1 > STATE_SHARE * encoder.config.max_length:
             break  # nobody fills that much; what is left out cannot be read

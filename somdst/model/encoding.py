@@ -190,8 +190,6 @@ class Encoder:
         """Encode one turn; `order` is the order of the slots, alphabetical where it is not given."""
         table = self.table(input.schema)
         order = order if order is not None else range(len(table.schema))
-        turns = (*input.older, input.previous_turn) if input.previous_turn else ()
-        history = turns[max(0, len(turns) - self.config.history) :]
         length = self._length(table)
         said = self._said(input.turn, table)
         state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, said)
@@ -206,8 +204,8 @@ class Encoder:
                 f"The {len(table.schema)} slots and their values take {len(state_ids)} pieces, and the model reads "
                 f"{length} with the turn: use fewer slots, or shorter values."
             )
-        current, current_regions = self._utterances([input.turn], table.rules)
-        past, past_regions = self._utterances(history, table.rules, last_turns_ago=1)
+        current, current_regions = self.utterances([input.turn], table.rules)
+        past, past_regions = self.utterances(turns_before(input, self.config.history), table.rules, last_turns_ago=1)
         past = past or [self.sep]
         cut_current = max(0, len(current) - room)
         cut_past = max(0, len(past) - (room - (len(current) - cut_current)))
@@ -219,8 +217,8 @@ class Encoder:
             segments=[0] * boundary + [1] * (len(ids) - boundary),
             slots=[state_start + offset for offset in slot_offsets],
             regions=(
-                *_shift(past_regions, 1, cut_past),
-                *_shift(current_regions, boundary, cut_current),
+                *shift(past_regions, 1, cut_past),
+                *shift(current_regions, boundary, cut_current),
                 *(
                     region._replace(start=region.start + state_start, end=region.end + state_start)
                     for region in value_regions
@@ -236,7 +234,7 @@ class Encoder:
         extra = max(0, len(table.schema) - TRAINED_SLOTS) if self.config.layout == "compact" else 0
         return max(self.config.max_length, min(POSITIONS, self.config.max_length + extra))
 
-    def _utterances(
+    def utterances(
         self, turns: Sequence[Turn], rules: TextRules, *, last_turns_ago: int = 0
     ) -> tuple[list[int], list[Region]]:
         """system ; user [SEP], for every turn."""
@@ -277,9 +275,9 @@ class Encoder:
             if value is None:
                 ids += self._null_value
             else:
-                text, value_ids, places = self._pieces(_spoken(value), table.rules)
+                text, value_ids, places = self._pieces(spoken(value), table.rules)
                 pieces = Pieces(text, value_ids[:longest], places[:longest])
-                regions.append(Region("slot", len(ids), len(ids) + len(pieces.ids), _spoken(value), pieces, slot=slot))
+                regions.append(Region("slot", len(ids), len(ids) + len(pieces.ids), spoken(value), pieces, slot=slot))
                 ids += pieces.ids
             if table.mentions and j in said:
                 ids += self._colon + table.mentions.shown(j, said[j])
@@ -289,7 +287,7 @@ class Encoder:
 
     def encode_value(self, value: Value | None, rules: TextRules | None = None) -> list[int]:
         """What the generator has to say for a value: its pieces, then [EOS]. NULL is the token [NULL]."""
-        pieces = [self.null] if value is None else self.pieces(_spoken(value), rules).ids
+        pieces = [self.null] if value is None else self.pieces(spoken(value), rules).ids
         return [*pieces[: self.config.max_value_length - 1], self.eos]
 
     def decode(self, ids: Sequence[int]) -> Value | None:
@@ -348,6 +346,12 @@ class Encoder:
         return None
 
 
+def turns_before(input: TurnInput, history: int) -> tuple[Turn, ...]:
+    """The turns before the current one that a model with such a history reads, oldest first."""
+    turns = (*input.older, input.previous_turn) if input.previous_turn else ()
+    return turns[max(0, len(turns) - history) :]
+
+
 def mention(encoding: Encoding, value: str) -> Evidence | None:
     """Where the current turn says a value in its own words, the user's first; None if it does not."""
     pattern = re.compile(rf"(?<!\w){re.escape(value.lower())}(?!\w)")
@@ -366,7 +370,7 @@ def _evidence(region: Region, start: int, end: int) -> Evidence:
     return Evidence(source, raw_start, raw_end, region.raw[raw_start:raw_end], turns_ago=region.turns_ago)
 
 
-def _shift(regions: list[Region], by: int, cut: int) -> list[Region]:
+def shift(regions: list[Region], by: int, cut: int) -> list[Region]:
     """Regions of a text whose first `cut` tokens were cut, and that starts at token `by`."""
     shifted = []
     for region in regions:
@@ -383,7 +387,7 @@ def _lost(regions: list[Region], cut: int) -> int:
     return sum(max(0, min(region.end, cut) - region.start) for region in regions) if cut else 0
 
 
-def _spoken(value: Value) -> str:
+def spoken(value: Value) -> str:
     """DONTCARE as words that a pretrained encoder knows."""
     return "dont care" if value is DONTCARE else str(value)
 
