@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, select
 
 from somdst.errors import Conflict, InputError, NotFound, StoreError
 from somdst.memory.schema import Schema
 from somdst.store.database import Database, Place, newest_page
 from somdst.store.layout import schema_uses, schemas
+from somdst.store.writes import insert_missing
 
 MOST = 10_000
 """Schemas that a tenant may have."""
@@ -119,20 +119,13 @@ def insert_schema(connection: Connection, tenant: str, schema: Schema, now: floa
     if connection.execute(count).scalar_one() >= MOST:
         raise InputError(f"You have {MOST:,} schemas, the most there can be: delete those that are not used.")
     row = {"tenant": tenant, "id": schema.id, "created_at": now, "schema": json.dumps(schema.to_json())}
-    _insert_missing(connection, schemas, [row])
+    insert_missing(connection, schemas, [row])
 
 
 def insert_uses(connection: Connection, uses: Sequence[tuple[str, str, str]]) -> None:
     """Note which conversations use which schemas: the tenant, the conversation and the schema's id of each."""
     rows = [{"tenant": tenant, "conversation": id, "schema": schema} for tenant, id, schema in sorted(uses)]
-    _insert_missing(connection, schema_uses, rows)
-
-
-def _insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
-    if connection.dialect.name == "sqlite":
-        connection.execute(sqlite.insert(table).values(list(rows)).on_conflict_do_nothing())
-    else:
-        connection.execute(postgresql.insert(table).values(list(rows)).on_conflict_do_nothing())
+    insert_missing(connection, schema_uses, rows)
 
 
 def _is(tenant: str, id: str) -> ColumnElement[bool]:

@@ -7,11 +7,11 @@ key keeps the answer's snapshot: a repeated request is answered as it was then, 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, select, tuple_, update
+from sqlalchemy import Connection, Row, Table, and_, delete, func, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from somdst.errors import Conflict, KeyReused, NotFound, StoreError
@@ -107,12 +107,15 @@ def claim_keys(connection: Connection, claims: Sequence[Claim], now: float) -> s
         # In one order, so that two processes with overlapping keys never wait for each other in a circle.
         for claim in sorted(claims, key=lambda claim: (claim.tenant, claim.key.key))
     ]
-    returned = (idempotency_keys.c.tenant, idempotency_keys.c.key)
-    if connection.dialect.name == "sqlite":
-        query = sqlite.insert(idempotency_keys).values(rows).on_conflict_do_nothing().returning(*returned)
-        return {(row.tenant, row.key) for row in connection.execute(query)}
-    statement = postgresql.insert(idempotency_keys).values(rows).on_conflict_do_nothing().returning(*returned)
-    return {(row.tenant, row.key) for row in connection.execute(statement)}
+    return {(row.tenant, row.key) for row in insert_missing(connection, idempotency_keys, rows)}
+
+
+def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> Sequence[Row[Any]]:
+    """Insert those of the rows whose primary keys are free. Returns these keys."""
+    dialect: Any = sqlite if connection.dialect.name == "sqlite" else postgresql
+    missing = dialect.insert(table).values(list(rows)).on_conflict_do_nothing()
+    inserted: Sequence[Row[Any]] = connection.execute(missing.returning(*table.primary_key)).all()
+    return inserted
 
 
 def forget_keys(connection: Connection, *, before: float) -> None:
