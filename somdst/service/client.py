@@ -98,13 +98,8 @@ class Client:
 
     def conversations(self, *, subject: str | None = None) -> Iterator[Summary]:
         """All conversations, newest first, a page at a time."""
-        query: dict[str, str] = {} if subject is None else {"subject": subject}
-        while True:
-            page = PageView.from_json(self.send("GET", "/v1/conversations", query=query))
-            yield from page.conversations
-            if page.next is None:
-                return
-            query["cursor"] = page.next
+        for page in self._pages("/v1/conversations", {} if subject is None else {"subject": subject}):
+            yield from PageView.from_json(page).conversations
 
     def erase_subject(self, subject: str) -> int:
         """Erase all conversations of a subject for good. Returns how many there were."""
@@ -139,13 +134,16 @@ class Client:
 
     def schemas(self) -> Iterator[SchemaSummary]:
         """All stored schemas, newest first, a page at a time."""
-        query: dict[str, str] = {}
-        while True:
-            page = SchemaPageView.from_json(self.send("GET", "/v1/schemas", query=query))
-            yield from page.schemas
-            if page.next is None:
-                return
-            query["cursor"] = page.next
+        for page in self._pages("/v1/schemas", {}):
+            yield from SchemaPageView.from_json(page).schemas
+
+    def _pages(self, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
+        """A list, page by page."""
+        page = self.send("GET", path, query=query)
+        yield page
+        while cursor := page.get("next"):
+            page = self.send("GET", path, query={**query, "cursor": cursor})
+            yield page
 
     def delete_schema(self, id: str) -> None:
         """Delete a schema that no conversation uses."""
