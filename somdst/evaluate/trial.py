@@ -8,6 +8,7 @@ from pathlib import Path
 
 from somdst.corpora import Corpus, Split, open_corpus
 from somdst.corpora.opening import check_fit, has_parts, outside_schema, schema_for
+from somdst.corpora.statistics import joint_schema
 from somdst.errors import CorpusError
 from somdst.evaluate.tables import counted
 from somdst.memory.dialogue import Dialogue, count_turns
@@ -69,9 +70,8 @@ def open_trial(
 def _slots(read: Corpus, dialogues: Sequence[Dialogue], model: Schema) -> Schema:
     """What a model that reads schemas tracks: the slots of the dialogues, of the format, or else of the labels. The
     model's own schema is taken where it has all of them, because it has descriptions and closed lists."""
-    own = {str(slot): slot for dialogue in dialogues if dialogue.schema for slot in dialogue.schema.slots}
-    if own:
-        return Schema(own.values())
+    if any(dialogue.schema for dialogue in dialogues):
+        return joint_schema(dialogues)
     return schema_for([read]) if read.schema or outside_schema(dialogues, model) else model
 
 

