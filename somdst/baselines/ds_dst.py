@@ -76,7 +76,7 @@ class DsDst(System):
         H, x = self.slot_states(fed)
         gate = F.cross_entropy(self.gate(self.dropout(x)).flatten(0, 1).float(), labels.gates.flatten())
         listed = hinge(self.values.cosine(self.question(x)), labels.listed)
-        spans = self.spans.loss(self.spans(x, H, is_text(fed)), labels.spans) if any(self.open) else gate * 0.0
+        spans = self.spans.loss(self.spans(x, H, fed.is_text), labels.spans) if any(self.open) else gate * 0.0
         return gate, listed + spans
 
     def decide(self, asking: Asking) -> list[dict[str, Said]]:
@@ -84,7 +84,7 @@ class DsDst(System):
         H, x = self.slot_states(fed)
         P_gate, kinds = self.gate(x).float().softmax(-1).max(-1)  # [B, J]
         cosines = self.values.cosine(self.question(x))[..., FIRST:]  # neither NULL nor DONTCARE
-        first, last, P_span = self.spans.best(self.spans(x, H, is_text(fed)))
+        first, last, P_span = self.spans.best(self.spans(x, H, fed.is_text))
         said: list[dict[str, Said]] = []
         for b, (encoding,) in enumerate(asking.encodings):
             own: dict[str, Said] = {}
@@ -107,11 +107,6 @@ class DsDst(System):
 
 class DstPicklist(DsDst):
     few = None
-
-
-def is_text(fed: Fed) -> Tensor:
-    """[B, T] where an utterance has a token."""
-    return (fed.parts == 1) | (fed.parts == 2)
 
 
 def hinge(cosines: Tensor, right: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from somdst.baselines.ds_dst import is_text
 from somdst.baselines.heads import SlotQueries, Spans, span_labels, span_said
 from somdst.baselines.system import Asking, Fed, Said, Shown, System
 from somdst.memory.state import DONTCARE, Value
@@ -67,7 +66,7 @@ class DstReader(System):
         scores = torch.bmm(questions, H.transpose(1, 2)).float() / self.width**0.5
         found = torch.bmm(scores.masked_fill(~fed.mask[:, None, :], -1e4).softmax(-1).to(H.dtype), H)  # [B, J, D]
         x = self.dropout(torch.cat([found + questions, h.unsqueeze(1).expand_as(found)], -1))
-        return self.carry_over(x).float(), self.kind(x).float(), self.spans(found + questions, H, is_text(fed))
+        return self.carry_over(x).float(), self.kind(x).float(), self.spans(found + questions, H, fed.is_text)
 
     def losses(self, fed: Fed, labels: Labels) -> tuple[Tensor, Tensor]:
         changed, types, spans = self.answers(fed)

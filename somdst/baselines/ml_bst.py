@@ -20,13 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from somdst.baselines.heads import SlotQueries, Written, copy_loss, read_copied, sample_slots, written
-from somdst.baselines.system import Asking, Fed, Said, Shown, System
+from somdst.baselines.system import PARTS, Asking, Fed, Said, Shown, System
 from somdst.learn.model import SlotValueGenerator
 from somdst.learn.torch_predictor import model_options
 
 HEADS = 8
-STATE = 3
-"""The part of an input that is the memory, see `system.PARTS`."""
 
 
 class MlBst(System):
@@ -48,7 +46,7 @@ class MlBst(System):
         """The product of each pair's domain and slot: [B, J, D]"""
         B, queries = len(H), self.queries
         slots = self.slot_path(queries.names.expand(B, -1, -1), H, memory_key_padding_mask=~fed.mask)
-        unsaid = ~fed.mask | (fed.parts == STATE)
+        unsaid = ~fed.mask | (fed.parts == PARTS["slot"])
         domains = self.domain_path(queries.domains.expand(B, -1, -1), H, memory_key_padding_mask=unsaid)
         return self.normalisation(domains[:, queries.domain_of] * slots[:, queries.name_of])
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from somdst.baselines import feeding
 from somdst.baselines.catalogue import Entry
-from somdst.baselines.ontology import Ontology
+from somdst.baselines.ontology import FIRST, Ontology
 from somdst.learn.model import TextEncoder
 from somdst.learn.tensors import Losses
 from somdst.memory.dialogue import Dialogue
@@ -46,6 +46,11 @@ class Fed(NamedTuple):
     slots: Tensor  # [R, J] position of each [SLOT], or [R, 0]
     turns: Tensor  # [B, L] the row of each turn of an example; [B, 1] where an example is one row
     turn_mask: Tensor  # [B, L]
+
+    @property
+    def is_text(self) -> Tensor:
+        """[R, T] where an utterance has a token."""
+        return (self.parts == PARTS["system"]) | (self.parts == PARTS["user"])
 
 
 class Batch(NamedTuple):
@@ -189,7 +194,7 @@ class System(nn.Module, ABC):
         for b in range(len(logits)):
             for j, slot in enumerate(self.slot_names):
                 if asking.must(b, slot) and self.ontology.values[slot]:
-                    logits[b, j, :2] = float("-inf")  # neither NULL nor DONTCARE
+                    logits[b, j, :FIRST] = float("-inf")  # neither NULL nor DONTCARE
         best, index = logits.softmax(-1).max(-1)
         return [
             {
