@@ -21,9 +21,9 @@ from small_runs import DIALOGUES, EVERYTHING, LEARNING, SMALL, assert_same, trai
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA  # noqa: E402
 from somdst.errors import FileError, InputError, ModelError  # noqa: E402
 from somdst.evaluate.metrics import joint_goal_accuracy  # noqa: E402
+from somdst.evaluate.pictures import read_metrics  # noqa: E402
 from somdst.evaluate.run import run  # noqa: E402
 from somdst.learn.checkpoints import CHECKPOINT, PREVIOUS, load_checkpoint, save_model  # noqa: E402
-from somdst.learn.journal import read_metrics  # noqa: E402
 from somdst.learn.progress import Progress, TrainingRecord  # noqa: E402
 from somdst.learn.settings import load_settings  # noqa: E402
 from somdst.learn.start import from_model  # noqa: E402

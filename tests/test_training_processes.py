@@ -23,8 +23,8 @@ from somdst.cli.main import app  # noqa: E402
 from somdst.corpora import open_corpus  # noqa: E402
 from somdst.corpora.jsonlines import write_dialogues  # noqa: E402
 from somdst.errors import CorpusError, InputError, SomdstError  # noqa: E402
+from somdst.evaluate.pictures import read_metrics  # noqa: E402
 from somdst.learn.checkpoints import CHECKPOINT, load_checkpoint  # noqa: E402
-from somdst.learn.journal import read_metrics  # noqa: E402
 from somdst.learn.settings import Settings  # noqa: E402
 from somdst.learn.task import read_task  # noqa: E402
 from somdst.model.folder import WEIGHTS, ModelFolder  # noqa: E402

@@ -10,11 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from somdst.evaluate import paper_results, svg
 from somdst.evaluate.calibration import Calibration
 from somdst.evaluate.metrics import Metrics
 
+METRICS = "metrics.jsonl"
 Points = tuple[tuple[float, float], ...]
 
 
@@ -29,19 +31,28 @@ class LearningCurve:
 
 def find_metrics(model: str | Path) -> Path | None:
     """`metrics.jsonl` in the model's folder; None if training did not write one."""
-    path = Path(model) / "metrics.jsonl"
+    path = Path(model) / METRICS
     return path if path.is_file() else None
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The records of a run; none if training has not written any yet."""
+    records: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            records.append(record)
+    return records
 
 
 def read_learning_curve(path: Path) -> LearningCurve:
     losses: list[tuple[float, float]] = []
     accuracies: list[tuple[float, float]] = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict) and isinstance(entry.get("step"), (int, float)):
+    for entry in read_metrics(path):
+        if isinstance(entry.get("step"), (int, float)):
             for key, points in (("loss", losses), ("dev_joint_goal_accuracy", accuracies)):
                 if isinstance(entry.get(key), (int, float)):
                     points.append((float(entry["step"]), float(entry[key])))

@@ -17,10 +17,10 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from somdst.errors import ModelError
+from somdst.evaluate.pictures import METRICS, read_metrics
 from somdst.files import write_text
 from somdst.learn.progress import TrainingRecord
 
-METRICS = "metrics.jsonl"
 CURVE = "curve.png"
 
 
@@ -75,17 +75,6 @@ class _Board:
     def _append(self, **fields: Any) -> None:
         with self.path.open("ab") as stream:
             RecordWriter(stream).write(Event(wall_time=time.time(), **fields).SerializeToString())
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a run, without a last line that was cut short."""
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            continue
-    return records
 
 
 def draw_curve(metrics: Path, picture: Path) -> None:
