@@ -14,14 +14,16 @@ torch = pytest.importorskip("torch")
 from small_systems import DIALOGUES, settings  # noqa: E402
 
 from somdst.baselines.catalogue import SYSTEMS  # noqa: E402
-from somdst.baselines.growth import Point, made_schema, measure_growth, untrained  # noqa: E402
-from somdst.baselines.side_by_side import MEASURED, SideBySide, compare_systems  # noqa: E402
+from somdst.baselines.growth import Point, made_schema, measure_growth, read_before, untrained  # noqa: E402
+from somdst.baselines.side_by_side import MEASURED, SideBySide, compare_systems, counting  # noqa: E402
 from somdst.baselines.system_predictor import SystemPredictor  # noqa: E402
 from somdst.baselines.systems_report import complexity, tables, to_html, to_svg, write  # noqa: E402
 from somdst.cli.main import app  # noqa: E402
 from somdst.errors import InputError  # noqa: E402
 from somdst.learn import Progress  # noqa: E402
 from somdst.learn.checkpoints import CHECKPOINT  # noqa: E402
+from somdst.memory.state import State  # noqa: E402
+from somdst.tracking.step import input_at  # noqa: E402
 
 CHOSEN = ["som-dst", "trade", "sumbt", "comer"]
 SIZES = [(5, 20), (10, 20), (10, 100)]
@@ -109,6 +111,20 @@ def test_growth_does_the_work_that_it_names(name: str) -> None:
     heard: list[int] = []
     (point,) = measure_growth(settings(name), DIALOGUES[:1], turns=2, sizes=[(7, 9)], progress=heard.append)
     assert (point.slots, point.values, heard) == (7, 9, [1]) and point.best > 0 and point.worst > 0
+
+
+@pytest.mark.parametrize("name", ["trade", "sumbt", "hjst"])
+def test_growth_times_the_reading_of_one_turn(name: str) -> None:
+    """In either case: what a recurrent system keeps of a turn must not make the second case look fast."""
+    predictor = untrained(settings(name), made_schema(3), 4, DIALOGUES[:1])
+    turns = DIALOGUES[0].turns
+    input = input_at(turns, State(), history=predictor.history)
+    assert len(turns) > 2
+    for _ in range(2):
+        read_before(predictor, input)
+        with counting(predictor) as count:
+            predictor.predict([input])
+        assert count[0] == 1
 
 
 def test_wrong_calls(tmp_path: Path) -> None:

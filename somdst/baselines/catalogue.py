@@ -31,7 +31,7 @@ class Entry:
     feeding: Feeding
     heads: str
     ontology: bool
-    """Whether it can only say values that were seen in training."""
+    """Whether it can only say values that were seen in training, in every slot."""
     writes: Writes
 
     @property
@@ -59,14 +59,14 @@ _ENTRIES = (
     Entry("dst-reader", "DST Reader", "dst_reader:DstReader", "history", "carry-over; type; span", False, "ours"),
     Entry(
         *("ds-dst", "DS-DST", "ds_dst:DsDst", "slots with history"),
-        *("gate; span, or distance to value vectors", True, "every-non-null"),
+        *("gate; span, or distance to value vectors", False, "every-non-null"),
     ),
     Entry(
         *("dst-picklist", "DST-picklist", "ds_dst:DstPicklist", "slots with history"),
         *("gate; distance to value vectors", True, "every-non-null"),
     ),
     Entry("sumbt", "SUMBT", "sumbt:Sumbt", "turns", "distance to value vectors", True, "every"),
-    Entry("hyst", "HyST", "hyst:Hyst", "turns", "softmax over values, or n-grams of the turn", True, "every"),
+    Entry("hyst", "HyST", "hyst:Hyst", "turns", "softmax over values, or n-grams of the turn", False, "every"),
     Entry("fjst", "FJST", "fjst:Fjst", "history", "softmax over values", True, "every"),
     Entry("hjst", "HJST", "hjst:Hjst", "turns", "softmax over values", True, "every"),
 )

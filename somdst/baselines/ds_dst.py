@@ -10,7 +10,7 @@ history, so thirty times per turn. Here one input holds the history and a [SLOT]
 slot's name added to it. Slot and words attend to each other in every layer, which the authors found decisive, in one
 pass. The ontology has the values of the training dialogues only; a slot has few values if training has at most twelve.
 Values are the mean of their pieces' vectors. A gold span is the last mention; values that the text does not have cannot
-be learned as spans.
+be learned as spans. Text beyond 512 word pieces, or the last seventeen turns, is not read.
 """
 
 from __future__ import annotations
@@ -22,13 +22,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from somdst.baselines.heads import VALUE, SlotQueries, Spans, ValueVectors, gated, gates, span_labels, span_said
+from somdst.baselines.heads import (
+    VALUE,
+    SlotQueries,
+    Spans,
+    ValueVectors,
+    gate_head,
+    gated,
+    gates,
+    span_labels,
+    span_said,
+)
 from somdst.baselines.ontology import FIRST
 from somdst.baselines.system import Asking, Fed, Said, Shown, System
 
 FEW = 12
 """Most values of a slot that chooses from the ontology. On MultiWOZ these are areas, prices, days, stars, numbers of
-people and nights, yes and no; names, places, times and food are spans, as published."""
+people and nights, yes and no; names, places, times, food and kinds of attractions are spans. Published, kinds of
+attractions are chosen."""
 MARGIN = 0.5
 
 
@@ -43,7 +54,7 @@ class DsDst(System):
 
     def build(self, *, dropout: float) -> None:
         self.queries = SlotQueries(self.encoder, self.text_encoder.word_embeddings)
-        self.gate = nn.Linear(self.width, 3)
+        self.gate = gate_head(self.width)
         self.question = nn.Linear(self.width, self.width)
         self.spans = Spans(self.width)
         self.values = ValueVectors(self.width, self.ontology)

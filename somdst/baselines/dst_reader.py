@@ -9,7 +9,8 @@ What the shared encoder changes: a pretrained transformer that is fine-tuned tak
 bidirectional GRU. The question is the sum of a domain vector and a slot vector, which start from the words' embeddings;
 it attends to the history before the first two models decide. The three are trained together. The gold span is the last
 mention; a value that the text does not have cannot be learned, and is left out. The published combination with a
-tracker that chooses from an ontology is left out too.
+tracker that chooses from an ontology is left out too. Text beyond 512 word pieces, or the last seventeen turns, is not
+read.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class DstReader(System):
         self.queries = SlotQueries(self.encoder, self.text_encoder.word_embeddings)
         self.question = nn.Linear(self.width, self.width)
         self.carry_over = nn.Linear(2 * self.width, 2)
+        self.carry_over.bias.data = torch.tensor([1.5, -1.5])  # nearly all slots keep what they have
         self.kind = nn.Linear(2 * self.width, len(TYPES))
         self.spans = Spans(self.width)
 

@@ -34,10 +34,10 @@ from somdst.model.values import Lexicon
 from somdst.tracking.records import WINDOW
 
 NEEDS: dict[str, dict[str, int]] = {
-    "history": {"history": 9},
+    "history": {"history": WINDOW, "max_length": 512},
     "turns": {"history": WINDOW, "batch_size": 4},  # whole dialogues, of about eight turns each
     "turn with state": {"history": 0},
-    "slots with history": {"history": 9},
+    "slots with history": {"history": WINDOW, "max_length": 512},
 }
 """Settings that follow from how the encoder is fed, where nobody chose something else."""
 

@@ -6,8 +6,8 @@ nothing but that vector, and the losses are summed over the slots.
 
 What the shared encoder changes: the pooled vectors of a pretrained transformer take the place of the last state of a
 bidirectional LSTM over ELMo and trained embeddings, and are fine-tuned. The classifiers are linear, without a hidden
-layer. The ontology has the values of the training dialogues only. The history is the last ten
-turns, as for all systems that read it.
+layer. The ontology has the values of the training dialogues only. Text beyond 512 word pieces, or the last
+seventeen turns, is not read.
 
 A value that training never had cannot be said. Training says how many turns of dev that concerns; no system that
 chooses from the ontology can get these turns right.

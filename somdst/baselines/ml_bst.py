@@ -39,6 +39,9 @@ class MlBst(System):
     def _path(self, dropout: float) -> nn.TransformerDecoderLayer:
         return nn.TransformerDecoderLayer(self.width, HEADS, 2 * self.width, dropout, batch_first=True, norm_first=True)
 
+    def in_decoder(self, name: str) -> bool:
+        return super().in_decoder(name) and "_path." not in name  # attention learns at the encoder's rate
+
     def labels(self, shown: Sequence[Shown]) -> Written:
         return written(self.encoder, [one.goal for one in shown])
 

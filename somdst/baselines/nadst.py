@@ -9,7 +9,7 @@ and hardly with the number of slots.
 What the shared encoder changes: a pretrained transformer over the history in place of embeddings with positions; one
 layer in each stack in place of three; word pieces in place of words. The delexicalised history, which replaces values
 by slot names and is built from gold labels of the system's turns at test time, is left out. Positions are learned;
-there is no label smoothing.
+there is no label smoothing. Text beyond 512 word pieces, or the last seventeen turns, is not read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from somdst.baselines.heads import VALUE, SlotQueries, gated, gates
+from somdst.baselines.heads import VALUE, SlotQueries, gate_head, gated, gates
 from somdst.baselines.system import Asking, Fed, Said, Shown, System
 from somdst.learn.model import SlotValueGenerator
 from somdst.learn.torch_predictor import model_options
@@ -57,11 +57,13 @@ class ParallelTokens(SlotValueGenerator):
 
 
 class Nadst(System):
+    rows = 8  # a gate that is not trained may want all words of all slots
+
     def build(self, *, dropout: float) -> None:
         self.queries = SlotQueries(self.encoder, self.text_encoder.word_embeddings)
         self.fertility_stack, self.token_stack = self._stack(dropout), self._stack(dropout)
         self.longest = self.encoder.config.max_value_length - 1
-        self.gate, self.fertility = nn.Linear(self.width, 3), nn.Linear(self.width, self.longest + 1)
+        self.gate, self.fertility = gate_head(self.width), nn.Linear(self.width, self.longest + 1)
         self.places = nn.Embedding(self.longest, self.width)
         self.tokens = ParallelTokens(self.width, model_options(self.encoder, dropout=dropout))
 
@@ -70,6 +72,9 @@ class Nadst(System):
             self.width, HEADS, 2 * self.width, dropout, batch_first=True, norm_first=True
         )
         return nn.TransformerDecoder(layer, LAYERS, norm=nn.LayerNorm(self.width))
+
+    def in_decoder(self, name: str) -> bool:
+        return super().in_decoder(name) and "_stack." not in name  # attention learns at the encoder's rate
 
     def labels(self, shown: Sequence[Shown]) -> Labels:
         rules, kinds, pieces = self.encoder.table().rules, [], []
@@ -108,8 +113,8 @@ class Nadst(System):
         fertility = F.cross_entropy(self.fertility(z).flatten(0, 1).float(), labels.fertility.flatten())
         x, y = self.positions(fed, H, z, labels.layout)
         E = self.text_encoder.word_embeddings.weight
-        P = self.tokens.target_probabilities(x, y, H, fed.ids, fed.mask, E, labels.tokens, labels.tokens)
         real = labels.layout.mask
+        P = self.tokens.target_probabilities(x, y, H, fed.ids, fed.mask, E, labels.tokens, labels.tokens, real)
         return gate + fertility, -(torch.log(P + 1e-9) * real).sum() / real.sum().clamp(min=1)
 
     def decide(self, asking: Asking) -> list[dict[str, Said]]:

@@ -45,7 +45,9 @@ from somdst.tracking.step import input_at
 MEASURED = "measured.json"
 TIMED_DIALOGUES = 12
 EVALUATED = 60
-"""Dialogues of dev that are evaluated on during training: some systems take minutes for all of it."""
+"""Dialogues of dev that are evaluated on at the end of a training: some systems take minutes for all of it."""
+ONCE = 1000.0
+"""Epochs between two evaluations: more than there are, so that no system has its best weights chosen on dev."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ class _Comparing:
 
     def run(self, entries: Sequence[Entry]) -> tuple[tuple[SystemResult, ...], bool]:
         trained: dict[str, tuple[int, float]] = {}
+        dev: dict[str, Saved] = {}
         for entry in entries:
             done = train(
                 self.task,
@@ -157,7 +160,7 @@ class _Comparing:
             if not done.finished:
                 return (), False
             trained[entry.name] = done.step, done.minutes
-        dev = {entry.name: self._runs(entry, "dev", self.dev) for entry in entries}
+            dev[entry.name] = self._runs(entry, "dev", self.dev)
         test = {entry.name: self._runs(entry, "test", self.test) if self.test else None for entry in entries}
         costs = self._costs(entries)
         ontology = Ontology.collect(self.task.dialogues, self.task.schema)
@@ -182,7 +185,8 @@ class _Comparing:
 
     def _settings(self, entry: Entry) -> Settings:
         evaluated = min(self.settings.dev_limit or EVALUATED, EVALUATED)
-        chosen = self.settings.model_copy(update={"system": entry.name, "dev_limit": evaluated})
+        same = {"system": entry.name, "dev_limit": evaluated, "evaluate_every": ONCE, "tell_apart": False}
+        chosen = self.settings.model_copy(update=same)
         if self.minutes is not None:
             chosen.model_fields_set.discard("epochs")
         return chosen
@@ -245,7 +249,7 @@ def time_conversations(
         for name, predictor in predictors.items():
             if isinstance(predictor, SystemPredictor):
                 predictor.forget()
-            with _counting(predictor) as count:
+            with counting(predictor) as count:
                 times = [_timed(predictor, dialogue, t) for t in range(len(dialogue.turns))]
             if number:
                 seconds[name] += times
@@ -258,7 +262,7 @@ def time_conversations(
 
 
 @contextmanager
-def _counting(predictor: Predictor) -> Iterator[list[int]]:
+def counting(predictor: Predictor) -> Iterator[list[int]]:
     """Counts the sequences and tokens that go through the encoder."""
     count = [0, 0]
     assert isinstance(predictor, (SystemPredictor, TorchPredictor))

@@ -33,6 +33,9 @@ class Sumbt(Recurrent):
         self.values = ValueVectors(self.width, self.ontology)
         self.register_buffer("slot_vectors", torch.zeros(len(self.schema), self.width))
 
+    def in_decoder(self, name: str) -> bool:
+        return super().in_decoder(name) and not name.startswith("attention.")  # learns at the encoder's rate
+
     def start(self) -> None:
         words = [slot_words(slot) for slot in self.schema.slots]
         self.slot_vectors.copy_(torch.stack(frozen_vectors(self.text_encoder, self.encoder, words)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -24,6 +25,11 @@ from somdst.model.values import Lexicon
 
 SEEN = 4096
 """Turns whose vectors a recurrent system keeps, so that a conversation's older turns are not read again."""
+
+
+def _length(input: TurnInput) -> int:
+    turns = (*input.older, *([input.previous_turn] if input.previous_turn else ()), input.turn)
+    return sum(len(turn.system) + len(turn.user) for turn in turns)
 
 
 class SystemPredictor:
@@ -62,10 +68,11 @@ class SystemPredictor:
     ) -> list[Prediction]:
         self.system.eval()
         predictions: list[Prediction] = []
+        order = sorted(range(len(inputs)), key=lambda i: _length(inputs[i]))  # similar lengths together
         for first in range(0, len(inputs), self.system.rows):
-            chosen = slice(first, first + self.system.rows)
-            some = [self._checked(input) for input in inputs[chosen]]
-            forced = operations[chosen] if operations is not None else None
+            chosen = order[first : first + self.system.rows]
+            some = [self._checked(inputs[i]) for i in chosen]
+            forced = [operations[i] for i in chosen] if operations is not None else None
             asked = None if forced is None else [self._to_update(one) for one in forced]
             with torch.autocast(self.system.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
                 said = self.system.decide(Asking(some, [self.system.read(one) for one in some], asked, self._seen))
@@ -75,7 +82,7 @@ class SystemPredictor:
             ]
         while len(self._seen) > SEEN:
             self._seen.popitem(last=False)
-        return predictions
+        return [one for _, one in sorted(zip(order, predictions, strict=True), key=itemgetter(0))]
 
     def _checked(self, input: TurnInput) -> TurnInput:
         for slot in input.schema or ():
@@ -91,7 +98,9 @@ class SystemPredictor:
     def _prediction(
         self, input: TurnInput, said: Mapping[str, Said], forced: Mapping[str, Operation] | None
     ) -> Prediction:
-        found = {slot: one._replace(value=self.lexicon.nearest(slot, one.value)) for slot, one in said.items()}
+        found = dict(said)
+        if not self.system.entry.ontology:  # a value that was chosen has no slips of spelling
+            found = {slot: one._replace(value=self.lexicon.nearest(slot, one.value)) for slot, one in said.items()}
         if forced is None:
             after = State({slot: one.value for slot, one in found.items() if one.value is not None})
             operations: Mapping[str, Operation] = self.operation_set.derive(input.state, after).operations

@@ -8,7 +8,8 @@ decoded, also those that the gate leaves empty: that is the cost which the paper
 What the shared encoder changes: word pieces and a pretrained transformer in place of words and a bidirectional GRU; the
 queries start from the embeddings of the names. All slots are decoded in one batch, as with the released code's
 `-paral`; its published 340 ms are slot by slot. Of the empty slots only some, drawn at random, teach the generator to
-say nothing; the gate learns from all. Gold values are always fed in training.
+say nothing; the gate learns from all. Gold values are always fed in training. Text beyond 512 word pieces, or the last
+seventeen turns, is not read.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from somdst.baselines.heads import (
     VALUE,
     SlotQueries,
     Written,
     copy_loss,
+    gate_head,
     gated,
     gates,
     read_copied,
@@ -47,7 +49,7 @@ class Trade(System):
     def build(self, *, dropout: float) -> None:
         self.queries = SlotQueries(self.encoder, self.text_encoder.word_embeddings)
         self.generator = SlotValueGenerator(self.width, model_options(self.encoder, dropout=dropout))
-        self.gate = nn.Linear(self.width, 3)
+        self.gate = gate_head(self.width)
 
     def labels(self, shown: Sequence[Shown]) -> Labels:
         goals = [one.goal for one in shown]

@@ -9,6 +9,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from accelerate import PartialState
@@ -16,7 +17,7 @@ from accelerate.utils import broadcast_object_list
 
 from somdst.errors import InputError
 from somdst.files import make_folder, write_text
-from somdst.learn.batches import ExampleSource
+from somdst.learn.batches import Batches, Examples, ExampleSource
 from somdst.learn.progress import Listener, Progress, TrainingRecord
 from somdst.learn.settings import Settings
 from somdst.learn.task import Task
@@ -84,8 +85,17 @@ def _epochs_in(
             raise KeyboardInterrupt
     turns = source.turns if source else count_turns(task.dialogues)
     rate = records[-1].turns_per_second if records else 0.0  # only the first process has records
+    examples = source or Examples(task.dialogues, task.schema)
+    rate *= _measured_length(probe.kind.batches(examples, encoder, endless, model))
     (rate,) = broadcast_object_list([rate])
     return max(round(60 * minutes * rate / turns, 3), 0.001)
+
+
+def _measured_length(batches: Batches) -> float:
+    """The inputs that were measured, as a multiple of the usual length. Those of a batch are alike, and few were."""
+    sizes = [example.size(batches.settings.history) for example in batches.examples(0)]
+    measured = [sizes[i] for batch in batches.order(0)[PROBE_STEPS // 2 : PROBE_STEPS] for i in batch]
+    return fmean(measured) / fmean(sizes) if measured else 1.0
 
 
 def _write(file: Path, minutes: float, epochs: float) -> None:

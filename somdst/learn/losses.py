@@ -82,6 +82,7 @@ def value_loss(model: SomDst, batch: Batch, encoded: Encoded, *, teacher_forcing
         embeddings.weight,
         F.pad(fed, (1, 0), value=NOTHING),
         targets.tokens,
+        targets.mask,
     )
     nll = -torch.log(P_val + 1e-9) * targets.mask
     per_slot = nll.sum(1) / targets.mask.sum(1)  # [U]

@@ -270,18 +270,22 @@ class SlotValueGenerator(nn.Module):
         E: Tensor,
         previous: Tensor,
         targets: Tensor,
+        real: Tensor | None = None,
     ) -> Tensor:
         """P_val of the given targets, all steps in one pass.
 
         e [U, K, D] inputs, which embed the tokens `previous` [U, K], g_0 [U, D], H [U, T, D], ids and mask [U, T],
-        E [V, D], targets [U, K] -> [U, K]
+        E [V, D], targets [U, K] -> [U, K]. Where `real` [U, K] is False, P_val is meaningless: the product with the
+        vocabulary, which costs most, is left out there.
         Only the target's probability is needed for the loss, so P_ctx is never scattered onto the vocabulary.
         """
         e = self.dropout(e)
         g = self.states(e, g_0)  # [U, K, D]
+        real = torch.ones_like(targets, dtype=torch.bool) if real is None else real
         # Flat: a product of [U, K, D] and [D, V] would copy E once per slot.
-        logits = (g.flatten(0, 1) @ E.t()).float() * self.scale(1)  # [U * K, V]
-        P_vcb = torch.exp(-F.cross_entropy(logits, targets.flatten(), reduction="none")).view_as(targets)
+        logits = (g[real] @ E.t()).float() * self.scale(1)  # [those that are real, V]
+        own = torch.exp(-F.cross_entropy(logits, targets[real], reduction="none"))
+        P_vcb = torch.zeros(targets.shape, device=g.device).masked_scatter(real, own)
         P_ctx = self.attend(g, H, ids, mask, previous)
         alpha = self.gate(g, e, P_ctx, H)
         copied = (P_ctx * (ids[:, None, :] == targets[:, :, None])).sum(-1)  # [U, K]
@@ -301,23 +305,23 @@ class SlotValueGenerator(nn.Module):
     def generate(
         self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, embeddings: nn.Embedding, *, steps: int
     ) -> Generated:
-        """Greedy values of U slots, until all have said [EOS]."""
-        tokens, positions = [], []
-        probability = torch.ones(len(e), device=e.device)
-        ended = torch.zeros(len(e), dtype=torch.bool, device=e.device)
-        token = torch.full((len(e),), NOTHING, device=e.device)
-        for _ in range(steps):
+        """Greedy values of U slots, until all have said [EOS]. A slot that has said it takes no further step."""
+        U = len(e)
+        tokens = torch.full((U, steps), self.eos, device=e.device)
+        positions = torch.zeros_like(tokens)
+        probability = torch.ones(U, device=e.device)
+        going, token, taken = torch.arange(U, device=e.device), torch.full((U,), NOTHING, device=e.device), 0
+        while len(going) and taken < steps:
             P_val, P_ctx, g = self.step(e, g, H, ids, mask, embeddings.weight, token)
             best, token = P_val.max(-1)
-            token = token.masked_fill(ended, self.eos)
-            probability = torch.where(ended, probability, probability * best)
-            tokens.append(token)
-            positions.append(P_ctx.argmax(-1))
-            ended = ended | (token == self.eos)
-            if bool(ended.all()):
-                break
+            tokens[going, taken], positions[going, taken] = token, P_ctx.argmax(-1)
+            probability[going] *= best
+            taken += 1
+            goes_on = token != self.eos
+            if not bool(goes_on.all()):
+                going, token, g, H, ids, mask = (one[goes_on] for one in (going, token, g, H, ids, mask))
             e = embeddings(token)
-        return Generated(torch.stack(tokens, 1), probability, torch.stack(positions, 1))
+        return Generated(tokens[:, :taken], probability, positions[:, :taken])
 
 
 class SomDst(nn.Module):
