@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import contextmanager
 from itertools import count
 from random import Random
-from statistics import median
 from typing import Annotated, Any
 
 import typer
@@ -38,8 +37,6 @@ from somdst.integrations.langgraph import TrackedState, TrackerNode, remember
 from somdst.memory.dialogue import Dialogue, Turn
 
 BARE = "bare update"
-PINGS = 20
-"""Of each server, per round."""
 Say = Callable[[Turn], Awaitable[object]]
 Start = Callable[[], Say]
 """Starts a conversation; what it gives tracks the next turn."""
@@ -53,27 +50,22 @@ def main(
 ) -> None:
     work = [item.dialogue for item in examples().values()][:dialogues]
     with working("measuring"):
-        found, pings = asyncio.run(measure(model, work, rounds=rounds))
+        found = asyncio.run(measure(model, work, rounds=rounds))
     added = {way: latency.p50 - found[BARE].p50 for way, latency in found.items()}
     if as_json:
-        turns = {way: {**latency.to_json(), "added_ms": round(added[way], 3)} for way, latency in found.items()}
-        print_json({"turns": turns, "ping_ms": pings})
+        print_json({way: {**latency.to_json(), "added_ms": round(added[way], 3)} for way, latency in found.items()})
         return
     rows = tuple(
         (way, latency.p50, latency.p95, added[way], latency.p50 / found[BARE].p50) for way, latency in found.items()
     )
     columns = ("way", "p50 ms", "p95 ms", "added ms", "ratio")
-    empty = " and ".join(f"{ms:.1f} ms for {way}" for way, ms in pings.items())
-    note = f"`added` is of the medians. A ping, which asks the server for nothing, takes {empty}."
-    print_tables([Table("integrations", "A turn through an integration", columns, rows, note)])
+    print_tables([Table("integrations", "A turn through an integration", columns, rows, "`added` is of the medians.")])
 
 
-async def measure(model: str, work: Sequence[Dialogue], *, rounds: int) -> tuple[dict[str, Latency], dict[str, float]]:
-    """Of each way the times of its turns, and of MCP's ways the median milliseconds of a ping."""
+async def measure(model: str, work: Sequence[Dialogue], *, rounds: int) -> dict[str, Latency]:
     tracker = Tracker.from_pretrained(model)
     stdio = StdioServerParameters(command=sys.executable, args=["-m", "somdst", "mcp", "--model", model])
     seconds: dict[str, list[float]] = {}
-    pings: dict[str, list[float]] = {}
     with served(model) as url:
         async with Client(stdio) as over_stdio, Client(url) as over_http:
             ways: dict[str, Start] = {
@@ -90,16 +82,7 @@ async def measure(model: str, work: Sequence[Dialogue], *, rounds: int) -> tuple
                         times = [taken async for taken in timed(ways[way](), dialogue)]
                         if number:  # the first round warms up
                             seconds.setdefault(way, []).extend(times)
-                for way, client in (("MCP over stdio", over_stdio), ("MCP over HTTP", over_http)):
-                    pings.setdefault(way, []).extend([await seconds_of_ping(client) for _ in range(PINGS)])
-    found = {way: Latency.of(seconds[way]) for way in ways}
-    return found, {way: 1000 * median(times) for way, times in pings.items()}
-
-
-async def seconds_of_ping(client: Any) -> float:
-    began = time.perf_counter()
-    await client.send_ping()
-    return time.perf_counter() - began
+    return {way: Latency.of(seconds[way]) for way in ways}
 
 
 async def timed(say: Say, dialogue: Dialogue) -> AsyncIterator[float]:

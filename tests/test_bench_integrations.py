@@ -14,9 +14,7 @@ def test_every_way_is_measured() -> None:
     script = [str(ROOT / "benchmarks" / "integrations.py"), "--rounds", "1", "--dialogues", "1", "--json"]
     done = subprocess.run([sys.executable, *script], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    measured = json.loads(done.stdout)
-    told = measured["turns"]
-    assert measured["ping_ms"].keys() == {"MCP over stdio", "MCP over HTTP"} and min(measured["ping_ms"].values()) > 0
+    told = json.loads(done.stdout)
     assert set(told) == {"bare update", "LangGraph node", "LangGraph graph", "MCP over stdio", "MCP over HTTP"}
     assert len({way["turns"] for way in told.values()}) == 1, "all do the same turns"
     assert told["bare update"]["added_ms"] == 0
