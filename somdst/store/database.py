@@ -123,7 +123,7 @@ class Database:
             merged = self.scrub(seconds=MERGE_SECONDS)
         except StoreError:
             merged = False  # a full disk, say; what was written is safe, and the next write will say what is wrong
-        self._merge_at = WAL_LIMIT if merged else 2 * self._wal_size()
+        self._merge_at = WAL_LIMIT if merged else max(WAL_LIMIT, 2 * self._wal_size())
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
