@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sqlite3
 import subprocess
 import sys
@@ -36,7 +37,8 @@ SCHEMA = Schema(
         Slot.of("taxi", "for"),
     ]
 )
-SECRETS = ("smythe", "7700", "900123", "jane")
+SECRETS = ("smythe", r"(?<![0-9a-z.])07700", r"900[ -]?123(?![0-9a-z])", "jane")
+"""Patterns. Digits count where a number begins or ends: times and ids have any four digits in a row now and then."""
 
 
 def tracker(*, threshold: float = 0.5, schema: Schema = SCHEMA) -> Tracker:
@@ -58,7 +60,7 @@ def tell(conversation: Conversation) -> None:
 
 
 def assert_hidden(text: str) -> None:
-    assert not [secret for secret in SECRETS if secret in text.lower()], text
+    assert not [secret for secret in SECRETS if re.search(secret, text.lower())], text
 
 
 def test_a_dialogue_to_train_on() -> None:
@@ -151,7 +153,7 @@ def test_annotated_dialogues() -> None:
 def test_the_same_words_are_there_without_redaction() -> None:
     """So that the test above cannot pass by searching for something that was never said."""
     data = json.dumps(annotated().to_json(redact=False)).lower()
-    assert all(secret in data for secret in SECRETS)
+    assert all(re.search(secret, data) for secret in SECRETS)
 
 
 class Opener:
