@@ -24,7 +24,7 @@ from somdst.cli.main import run_alone
 from somdst.cli.output import print_json, print_tables, working
 from somdst.errors import InputError
 from somdst.evaluate.tables import Table
-from somdst.store import Store, Write
+from somdst.store import Key, Store, Write
 from somdst.store.auditing import usage
 from somdst.store.database import count_rows
 from somdst.store.layout import conversations, entries, idempotency_keys
@@ -34,6 +34,8 @@ LENGTHS = (10, 1_000, 20_000)
 BATCH = 10_000
 SUBJECTS = 10
 """Conversations per subject."""
+TURNS = 8
+"""In a batch."""
 SPREAD = 300
 """Conversations for each repeat, so that at a tenth of them what is read and what is erased are different ones."""
 
@@ -145,10 +147,20 @@ def operations(store: Store, number: int, repeats: int) -> dict[str, Callable[[i
         record = store.read(TENANT, id_of(middle + repeat))
         return store.append(Write(TENANT, record.id, spoken(record.snapshot, repeat)))
 
+    def batch(repeat: int) -> object:
+        """Turns of several conversations in one transaction, each with a key, as the service writes them."""
+        ids = [id_of(single // 4 + TURNS * repeat + one) for one in range(TURNS)]
+        records = [store.read(TENANT, id) for id in ids]
+        keys = [Key(f"turn-{repeat}-{number}-{one}", "f") for one in range(TURNS)]
+        store.find_keys([(tenant, key) for tenant in (TENANT, "another") for key in keys])
+        made = zip(records, keys, strict=True)
+        return store.append_many([Write(TENANT, one.id, spoken(one.snapshot, repeat), key) for one, key in made])
+
     return {
         "read": lambda repeat: store.read(TENANT, id_of(middle + repeat)),
         "log": lambda repeat: store.log(TENANT, id_of(middle + repeat)),
         "turn": turn,
+        "batch": batch,
         "create": lambda _: store.create(TENANT, subject="new"),
         "first page": lambda _: store.page(TENANT, limit=50),
         "next page": lambda _: store.page(TENANT, limit=50, after=page.next),

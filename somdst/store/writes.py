@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, and_, delete, func, select, tuple_, update
+from sqlalchemy import Connection, Row, Table, and_, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from somdst.errors import Conflict, KeyReused, NotFound, StoreError
@@ -74,8 +74,12 @@ def find_keys(connection: Connection, wanted: Sequence[tuple[str, Key]]) -> list
         return []
     keys = idempotency_keys.c
     added = and_(entries.c.conversation == keys.conversation, entries.c.version == keys.version)
-    query = select(idempotency_keys, entries.c.entry).outerjoin(entries, added)
-    query = query.where(tuple_(keys.tenant, keys.key).in_([(tenant, key.key) for tenant, key in wanted]))
+    # Tenant by tenant: for pairs of columns in a list, SQLite would read the whole table.
+    by_tenant: dict[str, list[str]] = {}
+    for tenant, key in wanted:
+        by_tenant.setdefault(tenant, []).append(key.key)
+    theirs = or_(*(and_(keys.tenant == tenant, keys.key.in_(own)) for tenant, own in by_tenant.items()))
+    query = select(idempotency_keys, entries.c.entry).outerjoin(entries, added).where(theirs)
     rows = {(row.tenant, row.key): row for row in connection.execute(query)}
     return [_repeated(rows.get((tenant, key.key)), key) for tenant, key in wanted]
 
