@@ -3,13 +3,14 @@
 
 First as one conversation gets longer, then as there are more conversations: a tenth, then all of them. Each figure is
 the median of some repeats, in milliseconds. Does not run a model. `--database` takes PostgreSQL too; what was there
-before stays, and what this wrote is erased at the end.
+before stays, and what this wrote is erased at the end. `--postgres` starts a server of its own.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from typing import Annotated
 
 import typer
 from conversation_length import TENANT, fill, measure, spoken
+from postgres import own_postgres
 from sqlalchemy import delete, insert
 
 from somdst.cli import options
@@ -45,11 +47,17 @@ def main(
     number: Annotated[int, typer.Option("--conversations", min=100, help="Conversations to store.")] = 20_000,
     longest: Annotated[int, typer.Option(min=10, help="Leave out longer conversations.")] = LENGTHS[-1],
     repeats: Annotated[int, typer.Option(min=1, help="How often each thing is measured.")] = 50,
+    postgres: Annotated[bool, typer.Option(help="On a PostgreSQL of this machine instead of a new file.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     if number < SPREAD * repeats:
         raise InputError(f"{repeats} repeats need at least {SPREAD * repeats:,} conversations: give fewer repeats.")
-    with TemporaryDirectory() as folder, working("measuring"):
+    if postgres and database:
+        raise InputError("Give either --database or --postgres.")
+    with ExitStack() as stack, working("measuring"):
+        if postgres:
+            database = stack.enter_context(own_postgres()).new_database()
+        folder = stack.enter_context(TemporaryDirectory())
         store = Store(database or str(Path(folder) / "conversations.sqlite"))
         by_length = [measure(store, length, repeats=repeats) for length in LENGTHS if length <= longest]
         by_number: list[dict[str, float]] = []
