@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from small_systems import DIALOGUES, settings  # noqa: E402
 
 from somdst.baselines.catalogue import SYSTEMS  # noqa: E402
 from somdst.baselines.growth import Point, made_schema, measure_growth, read_before, untrained  # noqa: E402
-from somdst.baselines.side_by_side import MEASURED, SideBySide, compare_systems, counting  # noqa: E402
+from somdst.baselines.side_by_side import RESULTS, SideBySide, compare_systems, counting  # noqa: E402
 from somdst.baselines.system_predictor import SystemPredictor  # noqa: E402
 from somdst.baselines.systems_report import complexity, tables, to_html, to_svg, write  # noqa: E402
 from somdst.cli.main import app  # noqa: E402
@@ -49,28 +50,51 @@ def test_each_is_trained_measured_and_timed(done: tuple[SideBySide, Path, list[P
     by_name = {one.entry.name: one for one in found.results}
     assert by_name["trade"].generated.least == by_name["trade"].generated.most == len(found.schema), "every slot"
     assert by_name["sumbt"].missing is not None and by_name["trade"].missing is None
-    assert by_name["som-dst"].interval is None
-    apart, low, high = by_name["trade"].interval or (0.0, 1.0, 0.0)
+    assert found.difference(by_name["som-dst"]) is None
+    apart, low, high = found.difference(by_name["trade"]) or (0.0, 1.0, 0.0)
     assert low <= apart <= high
     for one in found.results:
         assert one.dev.turns == 9 and one.test is not None and one.test.turns == 6
-        assert one.cost.latency.turns == 6 and 0 < one.cost.latency.p50 <= one.cost.latency.p95
+        for latency in (one.cost.latency, one.cost.bare):
+            assert latency.turns == 6 and 0 < latency.p50 <= latency.p95
+        assert sum(one.turns) == 9 and sum(one.right) == round(0.09 * one.dev.joint_goal_accuracy)
         assert one.cost.passes == 1.0, "one sequence per turn, also for a recurrent system"
         assert [(point.slots, point.values) for point in one.cost.growth] == SIZES
     assert by_name["sumbt"].cost.tokens < by_name["trade"].cost.tokens, "only the new turn is read"
     ends = {progress.phase: (progress.done, progress.total) for progress in heard}
-    assert {"trade: training", "comer: comparing on test", "timing", "timing made-up schemas"} <= set(ends)
+    phases = {"trade: training", "comer: comparing on test", "sumbt: timing", "comer: timing made-up schemas"}
+    assert phases <= set(ends)
     assert all(a == b for a, b in ends.values()), "every phase is told to its end"
 
 
 def test_a_stopped_comparison_goes_on(done: tuple[SideBySide, Path, list[Progress]]) -> None:
     found, out, _ = done
-    kept = [out / MEASURED, *(out / name / CHECKPOINT for name in CHOSEN)]
-    kept += [out / name / f"{part}.predictions.jsonl" for name in CHOSEN for part in ("dev", "test")]
+    kept = [out / RESULTS / f"{name}.json" for name in CHOSEN]
+    kept += [out / name / CHECKPOINT for name in CHOSEN]
     before = {file: file.stat().st_mtime_ns for file in kept}
     again = compared(out)
     assert before == {file: file.stat().st_mtime_ns for file in kept}, "nothing is done twice"
     assert again.to_json() == found.to_json()
+
+
+def test_results_alone_are_enough(done: tuple[SideBySide, Path, list[Progress]], tmp_path: Path) -> None:
+    """Systems can be trained on different machines: their results are put into one folder."""
+    found, out, _ = done
+    shutil.copytree(out / RESULTS, tmp_path / RESULTS)
+    assert compared(tmp_path).to_json() == found.to_json()
+    assert not (tmp_path / "trade").exists()
+    (tmp_path / RESULTS / "trade.json").write_text('{"key": {}}')
+    with pytest.raises(InputError, match=r"trade\.json is damaged"):
+        compared(tmp_path)
+
+
+def test_results_of_other_settings_do_not_count(done: tuple[SideBySide, Path, list[Progress]], tmp_path: Path) -> None:
+    _, out, _ = done
+    shutil.copytree(out / RESULTS, tmp_path / RESULTS)
+    before = (tmp_path / RESULTS / "sumbt.json").read_text()
+    again = compared(tmp_path, systems=["sumbt"], settings=TINY.model_copy(update={"seed": 1}))
+    assert again.finished and (tmp_path / "sumbt").exists()
+    assert (tmp_path / RESULTS / "sumbt.json").read_text() != before
 
 
 def test_tables_picture_and_page(done: tuple[SideBySide, Path, list[Progress]], tmp_path: Path) -> None:
@@ -142,4 +166,4 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["compare-systems", "synthetic:5", str(tmp_path), *options])
     assert done.exit_code == 0, done.output
     (row,) = json.loads(done.stdout)["systems"]
-    assert row["entry"] == "fjst" and (tmp_path / "systems.html").is_file() and "fjst" in SYSTEMS
+    assert row["system"] == "fjst" and (tmp_path / "systems.html").is_file() and "fjst" in SYSTEMS

@@ -1,40 +1,43 @@
 """`compare_systems`: every system trained under one budget on one encoder, evaluated, and timed on this machine.
 
-Each system has a run folder of its own below `out`, with its predictions and its measurements beside it, so a stopped
-comparison goes on where it was. Turns are timed one at a time, in the order of their conversations and alternating
-between the systems, so that whatever else the machine does disturbs all alike. All run on torch.
+Each system has a run folder of its own below `out`. What was measured is in `out/results`, one file per system, so a
+stopped comparison goes on where it was, and one that has these files needs the runs no more: systems can be trained on
+different days or machines. Turns are timed one at a time, in the order of their conversations, in turn with the least
+that any system does, so that times which were not measured together can be compared. All run on torch.
 
 Does not render; see `systems_report.py`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from somdst.baselines.catalogue import SYSTEMS, Entry, find
-from somdst.baselines.growth import Point, all_sizes, measure_growth
+from somdst.baselines.growth import USUAL_VALUES, Point, all_sizes, measure_growth, untrained
 from somdst.baselines.ontology import Missing, Ontology
 from somdst.baselines.system_predictor import SystemPredictor
 from somdst.errors import InputError
-from somdst.evaluate.comparison import compare
+from somdst.evaluate.comparison import interval
 from somdst.evaluate.efficiency import values_generated
 from somdst.evaluate.metrics import Metrics, Spread
 from somdst.evaluate.saved import Saved, predictions
 from somdst.evaluate.speed import Latency, seconds_of
-from somdst.files import write_text
+from somdst.files import make_folder, write_text
 from somdst.learn import machine
 from somdst.learn.encoders import check_encoder
 from somdst.learn.progress import Listener, Phase, silent, within
 from somdst.learn.settings import Settings
 from somdst.learn.task import Source, Task, read_task
 from somdst.learn.torch_predictor import TorchPredictor
-from somdst.learn.training import fitted, train
+from somdst.learn.training import TrainResult, fitted, train
 from somdst.memory.dialogue import Dialogue, count_turns
+from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
 from somdst.model.config import SOM_DST
@@ -42,7 +45,7 @@ from somdst.model.folder import open_predictor
 from somdst.model.prediction import Predictor
 from somdst.tracking.step import input_at
 
-MEASURED = "measured.json"
+RESULTS = "results"
 TIMED_DIALOGUES = 12
 EVALUATED = 60
 """Dialogues of dev that are evaluated on at the end of a training: some systems take minutes for all of it."""
@@ -55,6 +58,8 @@ class Cost:
     """One turn at a time."""
 
     latency: Latency
+    bare: Latency
+    """The same turns, measured in turn with these: SOM-DST, untrained, where no slot changes."""
     passes: float
     """Sequences that went through the encoder, per turn."""
     tokens: float
@@ -64,18 +69,36 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class SystemResult:
-    entry: Entry
+    system: str
     steps: int
     minutes: float
     dev: Metrics
     test: Metrics | None
     generated: Spread
     """Values per turn of dev."""
-    interval: tuple[float, float, float] | None
-    """Joint goal accuracy on dev minus that of SOM-DST, with its 95% interval."""
     missing: Missing | None
     """What of dev is not in the ontology, for systems that need one."""
     cost: Cost
+    turns: tuple[int, ...]
+    """Of each dialogue of dev."""
+    right: tuple[int, ...]
+    """How many of them have the gold state."""
+
+    @property
+    def entry(self) -> Entry:
+        return find(self.system)
+
+    def to_json(self) -> dict[str, Any]:
+        row = {key: value for key, value in asdict(self).items() if key not in ("turns", "right")}
+        return row | {"dev": self.dev.to_json(), "test": self.test.to_json() if self.test else None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The file of a system's result. It counts where the key is the same."""
+
+    key: dict[str, Any]
+    result: SystemResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +111,16 @@ class SideBySide:
     finished: bool
     """False if a signal stopped it; the same call goes on."""
 
+    def difference(self, result: SystemResult) -> tuple[float, float, float] | None:
+        """Joint goal accuracy on dev minus that of SOM-DST, with its 95% interval."""
+        ours = next((one for one in self.results if one.system == SOM_DST), None)
+        if ours is None or result is ours:
+            return None
+        low, high = interval(ours.right, result.right, ours.turns)
+        return result.dev.joint_goal_accuracy - ours.dev.joint_goal_accuracy, low, high
+
     def to_json(self) -> dict[str, Any]:
-        rows = [
-            asdict(one)
-            | {"entry": one.entry.name, "dev": one.dev.to_json(), "test": one.test.to_json() if one.test else None}
-            for one in self.results
-        ]
+        rows = [one.to_json() | {"minus_som_dst": self.difference(one)} for one in self.results]
         return {"encoder": self.encoder, "minutes": self.minutes, "corpus": self.corpus, "systems": rows}
 
 
@@ -147,41 +174,70 @@ class _Comparing:
         return self.task.first_dev(self.settings.dev_limit)
 
     def run(self, entries: Sequence[Entry]) -> tuple[tuple[SystemResult, ...], bool]:
-        trained: dict[str, tuple[int, float]] = {}
-        dev: dict[str, Saved] = {}
-        for entry in entries:
-            done = train(
-                self.task,
-                self.out / entry.name,
-                settings=self._settings(entry),
-                minutes=self.minutes,
-                progress=self._listener(entry),
-            )
-            if not done.finished:
-                return (), False
-            trained[entry.name] = done.step, done.minutes
-            dev[entry.name] = self._runs(entry, "dev", self.dev)
-        test = {entry.name: self._runs(entry, "test", self.test) if self.test else None for entry in entries}
-        costs = self._costs(entries)
-        ontology = Ontology.collect(self.task.dialogues, self.task.schema)
         results = []
         for entry in entries:
-            runs, tested = dev[entry.name], test[entry.name]
-            turns = [turn for one in runs.runs for turn in one.turns]
-            written = [values_generated(entry.writes, turn, self.task.schema) for turn in turns]
-            results.append(
-                SystemResult(
-                    entry,
-                    *trained[entry.name],
-                    dev=runs.metrics(),
-                    test=tested.metrics() if tested else None,
-                    generated=Spread.of(written),
-                    interval=_interval(dev, entry),
-                    missing=ontology.missing(self.dev) if entry.ontology else None,
-                    cost=costs[entry.name],
+            result = self._kept(entry)
+            if result is None:
+                done = train(
+                    self.task,
+                    self.out / entry.name,
+                    settings=self._settings(entry),
+                    minutes=self.minutes,
+                    progress=self._listener(entry),
                 )
-            )
+                if not done.finished:
+                    return (), False
+                result = self._measured(entry, done)
+                self._keep(entry, result)
+            results.append(result)
         return tuple(results), True
+
+    # Results that are kept
+
+    def _file(self, entry: Entry) -> Path:
+        return self.out / RESULTS / f"{entry.name}.json"
+
+    def _key(self, entry: Entry) -> dict[str, Any]:
+        settings = self._settings(entry).model_dump(mode="json")
+        parts = {"train": self.task.dialogues, "dev": self.dev, "test": self.test}
+        turns = {part: count_turns(dialogues) for part, dialogues in parts.items()}
+        timed = {"timed": self.timed, "sizes": [list(size) for size in self.sizes]}
+        return {"settings": settings, "minutes": self.minutes, "schema": self.task.schema.id, "turns": turns} | timed
+
+    def _kept(self, entry: Entry) -> SystemResult | None:
+        file = self._file(entry)
+        if not file.exists():
+            return None
+        try:
+            kept = TypeAdapter(_Kept).validate_json(file.read_bytes())
+        except ValidationError as error:
+            raise InputError(f"{file} is damaged: remove it, and the system is measured again.") from error
+        return kept.result if kept.key == self._key(entry) else None
+
+    def _keep(self, entry: Entry, result: SystemResult) -> None:
+        file = self._file(entry)
+        make_folder(file.parent)
+        write_text(file, TypeAdapter(_Kept).dump_json(_Kept(self._key(entry), result)).decode() + "\n")
+
+    # Measuring
+
+    def _measured(self, entry: Entry, done: TrainResult) -> SystemResult:
+        dev = self._runs(entry, "dev", self.dev)
+        test = self._runs(entry, "test", self.test) if self.test else None
+        turns = [turn for one in dev.runs for turn in one.turns]
+        ontology = Ontology.collect(self.task.dialogues, self.task.schema) if entry.ontology else None
+        return SystemResult(
+            entry.name,
+            done.step,
+            done.minutes,
+            dev=dev.metrics(),
+            test=test.metrics() if test else None,
+            generated=Spread.of([values_generated(entry.writes, turn, self.task.schema) for turn in turns]),
+            missing=ontology.missing(self.dev) if ontology else None,
+            cost=self._cost(entry),
+            turns=tuple(len(one.turns) for one in dev.runs),
+            right=tuple(sum(turn.correct for turn in one.turns) for one in dev.runs),
+        )
 
     def _settings(self, entry: Entry) -> Settings:
         evaluated = min(self.settings.dev_limit or EVALUATED, EVALUATED)
@@ -203,62 +259,39 @@ class _Comparing:
     def _predictor(self, entry: Entry) -> Predictor:
         return open_predictor(self.out / entry.name, engine="torch")
 
-    def _costs(self, entries: Sequence[Entry]) -> dict[str, Cost]:
-        """What turns cost, measured once: the file beside the runs keeps it as long as the models are the same."""
-        predictors = {entry.name: self._predictor(entry) for entry in entries}
-        key = {name: one.model_id for name, one in predictors.items()}
-        key |= {"timed": str(self.timed), "sizes": str(list(self.sizes))}
-        file = self.out / MEASURED
-        if file.exists():
-            kept = json.loads(file.read_text(encoding="utf-8"))
-            if kept["key"] == key:
-                return {name: _cost(entry) for name, entry in kept["costs"].items()}
-        dialogues = self.dev[: self.timed]
-        turns = count_turns(dialogues) * len(entries)
-        online = time_conversations(predictors, dialogues, Phase("timing", turns, self.progress))
-        phase = Phase("timing made-up schemas", len(self.sizes) * len(entries), self.progress, unit="schemas")
-        costs = {}
-        for entry in entries:
-            settings = fitted(self._settings(entry), self.task.schema)
-            points = measure_growth(settings, dialogues, sizes=self.sizes, progress=phase.advance)
-            costs[entry.name] = replace(online[entry.name], growth=tuple(points))
-        text = json.dumps({"key": key, "costs": {name: asdict(one) for name, one in costs.items()}}, indent=1)
-        write_text(file, text + "\n")
-        return costs
-
-
-def _cost(kept: dict[str, Any]) -> Cost:
-    points = tuple(Point(**point) for point in kept["growth"])
-    return Cost(Latency(**kept["latency"]), kept["passes"], kept["tokens"], points)
-
-
-def _interval(dev: dict[str, Saved], entry: Entry) -> tuple[float, float, float] | None:
-    if entry.name == SOM_DST or SOM_DST not in dev:
-        return None
-    compared = compare(dev[SOM_DST].runs, dev[entry.name].runs)
-    return compared.difference, compared.low, compared.high
+    def _cost(self, entry: Entry) -> Cost:
+        dialogues, listener = self.dev[: self.timed], self._listener(entry)
+        settings = fitted(self._settings(entry), self.task.schema)
+        plain = settings.model_copy(update={"system": SOM_DST})
+        bare = untrained(plain, self.task.schema, USUAL_VALUES, dialogues)
+        phase = Phase("timing", count_turns(dialogues), listener)
+        latency, least, passes, tokens = time_conversations(self._predictor(entry), bare, dialogues, phase)
+        phase = Phase("timing made-up schemas", len(self.sizes), listener, unit="schemas")
+        growth = measure_growth(settings, dialogues, sizes=self.sizes, progress=phase.advance)
+        return Cost(latency, least, passes, tokens, tuple(growth))
 
 
 def time_conversations(
-    predictors: dict[str, Predictor], dialogues: Sequence[Dialogue], phase: Phase
-) -> dict[str, Cost]:
-    """Each conversation turn by turn, on gold memories, one system after the other."""
-    seconds: dict[str, list[float]] = {name: [] for name in predictors}
-    counted = {name: [0, 0] for name in predictors}
+    predictor: Predictor, bare: Predictor, dialogues: Sequence[Dialogue], phase: Phase
+) -> tuple[Latency, Latency, float, float]:
+    """Each conversation turn by turn, on gold memories: with the system, then with a model that changes nothing.
+
+    Latencies of both, and the sequences and tokens per turn that the system's encoder read.
+    """
+    own: list[float] = []
+    least: list[float] = []
+    read = [0, 0]
     for number, dialogue in enumerate([*dialogues[:1], *dialogues]):  # the first one warms up, and does not count
-        for name, predictor in predictors.items():
-            if isinstance(predictor, SystemPredictor):
-                predictor.forget()
-            with counting(predictor) as count:
-                times = [_timed(predictor, dialogue, t) for t in range(len(dialogue.turns))]
-            if number:
-                seconds[name] += times
-                counted[name] = [a + b for a, b in zip(counted[name], count, strict=True)]
-                phase.advance(len(times))
-    return {
-        name: Cost(Latency.of(own), counted[name][0] / len(own), counted[name][1] / len(own), ())
-        for name, own in seconds.items()
-    }
+        if isinstance(predictor, SystemPredictor):
+            predictor.forget()
+        with counting(predictor) as count:
+            times = [_timed(predictor, dialogue, t) for t in range(len(dialogue.turns))]
+        others = [_timed(bare, dialogue, t, {}) for t in range(len(dialogue.turns))]
+        if number:
+            own, least = own + times, least + others
+            read = [a + b for a, b in zip(read, count, strict=True)]
+            phase.advance(len(times))
+    return Latency.of(own), Latency.of(least), read[0] / len(own), read[1] / len(own)
 
 
 @contextmanager
@@ -280,7 +313,7 @@ def counting(predictor: Predictor) -> Iterator[list[int]]:
         handle.remove()
 
 
-def _timed(predictor: Predictor, dialogue: Dialogue, turn: int) -> float:
+def _timed(predictor: Predictor, dialogue: Dialogue, turn: int, forced: Mapping[str, Operation] | None = None) -> float:
     states = [State(), *dialogue.states()]
     known = states[turn].within(predictor.schema)
-    return seconds_of(predictor, input_at(dialogue.turns[: turn + 1], known, history=predictor.history))
+    return seconds_of(predictor, input_at(dialogue.turns[: turn + 1], known, history=predictor.history), forced)

@@ -50,7 +50,8 @@ def accuracy(done: SideBySide) -> Table:
     paper, tested = comparable(done.schema), any(one.test for one in done.results)
     rows: list[tuple[Cell, ...]] = []
     for one in ranked(done):
-        apart = one.interval and f"{one.interval[0]:+.2f} ({one.interval[1]:+.2f} to {one.interval[2]:+.2f})"
+        difference = done.difference(one)
+        apart = difference and "{:+.2f} ({:+.2f} to {:+.2f})".format(*difference)
         missed = 100 * one.missing.turns / one.missing.all_turns if one.missing else None
         rows.append(
             (
@@ -102,16 +103,25 @@ def latency(done: SideBySide) -> Table:
     paper = comparable(done.schema)
     published = {name.removesuffix(" (BERT-base)"): time for name, (_, time) in paper_results.LATENCY.items()}
     rows: list[tuple[Cell, ...]] = []
-    for one in sorted(done.results, key=lambda one: one.cost.latency.p50):
+    for one in sorted(done.results, key=_times_bare):
         cost = one.cost
-        own = (label(one), cost.latency.p50, cost.latency.p95, cost.passes, cost.tokens)
+        own = (label(one), cost.latency.p50, cost.latency.p95, _times_bare(one), cost.passes, cost.tokens)
         rows.append((*own, *([published.get(one.entry.title)] if paper else [])))
-    columns = ["system", "ms, median", "ms, p95", "encoder passes", "tokens read"]
-    note = f"One turn at a time, on torch, {done.results[0].cost.latency.turns:,} turns of dev, tokenisation included."
+    columns = ["system", "ms, median", "ms, p95", "times the least", "encoder passes", "tokens read"]
+    least = [one.cost.bare.p50 for one in done.results]
+    note = (
+        f"One turn at a time, on torch, {done.results[0].cost.latency.turns:,} turns of dev, tokenisation included. "
+        "The least is a turn of SOM-DST in which no slot changes, measured in turn with each system: its median was "
+        f"{min(least):.1f} to {max(least):.1f} ms."
+    )
     if paper:
         columns.append("published ms, on a GPU")
         note += " Published: on a Tesla V100, without tokenisation."
     return Table("latency", "Time per turn", tuple(columns), tuple(rows), note)
+
+
+def _times_bare(result: SystemResult) -> float:
+    return result.cost.latency.p50 / result.cost.bare.p50
 
 
 def complexity(done: SideBySide) -> Table:
@@ -179,7 +189,7 @@ def growth_picture(done: SideBySide) -> str:
 
 def to_html(done: SideBySide) -> str:
     best = ranked(done)[0]
-    fastest = min(done.results, key=lambda one: one.cost.latency.p50)
+    fastest = min(done.results, key=_times_bare)
     tiles = [
         Tile("Best on dev", f"{best.dev.joint_goal_accuracy:.2f}", label(best)),
         Tile("Fastest turn", f"{fastest.cost.latency.p50:.1f} ms", label(fastest)),

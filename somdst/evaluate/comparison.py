@@ -78,15 +78,14 @@ def compare(a: Sequence[DialogueRun], b: Sequence[DialogueRun], *, samples: int 
     """Compare the dialogues that both have."""
     pairs = _paired(a, b)
     turns = [TurnPair(one.id, t + 1, x, y) for one, two in pairs for t, (x, y) in enumerate(_turns(one, two))]
-    right_a = np.array([sum(turn.correct for turn in one.turns) for one, _ in pairs])
-    right_b = np.array([sum(turn.correct for turn in two.turns) for _, two in pairs])
-    lengths = np.array([len(one.turns) for one, _ in pairs])
-    low, high = _interval(right_b - right_a, lengths, samples=samples, seed=seed)
+    right_a = [sum(turn.correct for turn in one.turns) for one, _ in pairs]
+    right_b = [sum(turn.correct for turn in two.turns) for _, two in pairs]
+    low, high = interval(right_a, right_b, [len(one.turns) for one, _ in pairs], samples=samples, seed=seed)
     return Comparison(
         dialogues=len(pairs),
         turns=len(turns),
-        a=100.0 * float(right_a.sum() / lengths.sum()),
-        b=100.0 * float(right_b.sum() / lengths.sum()),
+        a=100.0 * sum(right_a) / len(turns),
+        b=100.0 * sum(right_b) / len(turns),
         low=low,
         high=high,
         better=tuple(pair for pair in turns if pair.b.correct and not pair.a.correct),
@@ -111,9 +110,11 @@ def _turns(one: DialogueRun, two: DialogueRun) -> list[tuple[TurnRun, TurnRun]]:
     return list(zip(one.turns, two.turns, strict=True))
 
 
-def _interval(
-    gains: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any], *, samples: int, seed: int
+def interval(
+    right_a: Sequence[int], right_b: Sequence[int], turns: Sequence[int], *, samples: int = 10_000, seed: int = 0
 ) -> tuple[float, float]:
+    """The 95% interval of b - a in points, from the right turns and all turns of each dialogue."""
+    gains, lengths = np.array(right_b) - np.array(right_a), np.array(turns)
     rng = np.random.default_rng(seed)
     differences = []
     for start in range(0, samples, 500):  # a few megabytes at a time
