@@ -2,6 +2,7 @@
 
 import random
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,10 @@ from somdst.errors import InputError, ModelError
 from somdst.learn.noise import drop_words, shuffled_order
 from somdst.memory.dialogue import Turn
 from somdst.memory.operations import FOUR
-from somdst.memory.schema import Schema
+from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import DONTCARE, State
 from somdst.model.config import ModelConfig
-from somdst.model.encoding import Encoder
+from somdst.model.encoding import NAMED, Encoder
 from somdst.model.prediction import Evidence, TurnInput
 from somdst.model.text import normalise
 
@@ -48,6 +49,29 @@ def test_the_compact_layout() -> None:
     )
     assert encoding.slots == [16, 18, 19]
     assert [tokens(COMPACT, ids) for ids in COMPACT.table().names] == ["hotel area", "hotel name", "train day"]
+
+
+def test_names_of_slots_in_the_compact_layout() -> None:
+    """Beside their [SLOT], for all schemas or for those that are not the model's own."""
+    named, others = tiny.encoder(slot_names="all"), tiny.encoder(slot_names="others")
+    encoding = named.encode(INPUT)
+    assert tokens(named, encoding.ids).partition("friday please [SEP] ")[2] == (
+        "[SLOT] area - north [SLOT] name [SLOT] day - dont care"
+    )
+    assert encoding.slots == [16, 20, 22]
+    assert others.encode(INPUT) == COMPACT.encode(INPUT)
+    other = Schema([*SCHEMA.slots, Slot.of("train", "northDay")])
+    asked = replace(INPUT, schema=other)
+    assert tokens(others, others.encode(asked).ids).endswith("[SLOT] day - dont care [SLOT] north day")
+    assert named.table(other).texts == COMPACT.table(other).texts
+
+
+def test_names_are_left_out_where_they_take_too_much_room() -> None:
+    encoder = tiny.encoder(slot_names="all")
+    for slots, named in ((NAMED // 2, True), (NAMED // 2 + 1, False)):
+        schema = Schema([Slot.of(f"domain {number}", "day") for number in range(slots)])
+        encoding = encoder.encode(TurnInput(None, Turn("", "friday"), State(), schema=schema))
+        assert len(encoding) == 5 + slots * (2 if named else 1)
 
 
 @LAYOUTS

@@ -167,6 +167,10 @@ def test_settings_follow_schema_and_model(tmp_path: Path) -> None:
     follows = fitted(Settings(), paper.schema, paper)
     assert (follows.layout, follows.normalisation) == ("paper", "multiwoz")
     assert fitted(Settings(layout="compact"), paper.schema, paper).layout == "compact"
+    by_heart = ModelFolder.open(tiny.model_folder(tmp_path / "by-heart", slot_names="others"))
+    assert fitted(Settings(), by_heart.schema, by_heart).slot_names == "others"
+    assert fitted(Settings(), multiwoz, by_heart).slot_names == "all", "it does not know these slots by heart"
+    assert fitted(Settings(slot_names="none"), multiwoz, by_heart).slot_names == "none"
 
 
 def test_a_task_is_read_once(tmp_path: Path) -> None:

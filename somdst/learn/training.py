@@ -132,6 +132,9 @@ def fitted(settings: Settings, schema: Schema, start: ModelFolder | None = None)
     found: dict[str, object] = {}
     if start is not None:
         found = {name: getattr(start.config, name) for name in SHARED if name not in chosen}
+        if "slot_names" not in chosen:  # it knows its own slots by heart, and no others
+            names = start.config.slot_names
+            found["slot_names"] = "all" if names == "others" and start.schema != schema else names
     if "normalisation" not in chosen:
         if start is not None and start.schema == schema:
             found["normalisation"] = start.config.normalisation

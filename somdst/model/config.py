@@ -14,6 +14,7 @@ from somdst.memory.schema import TextRules
 FORMAT_VERSION = 2
 
 Layout = Literal["paper", "compact"]
+SlotNames = Literal["none", "others", "all"]
 SOM_DST = "som-dst"
 
 
@@ -30,6 +31,11 @@ class Design(BaseModel):
     layout: Layout = Field(
         default="compact",
         description="How the memory becomes tokens: compact (one token per slot, any schema) or paper (names as text).",
+    )
+    slot_names: SlotNames = Field(
+        default="none",
+        description="In the compact layout, slots whose names stand beside their [SLOT]: none, all, or those of others "
+        "than the model's own schema, which it knows by heart.",
     )
     operation_set: str = Field(
         default="4",

@@ -6,8 +6,10 @@
 That is the `paper` layout. In the `compact` layout a slot is a single [SLOT] token, to whose embedding the model adds a
 vector made from the slot's own text (`SlotTable.texts`), followed by the pieces of its value if it is filled, and by
 ":" and the values of its closed list that the turn says (`mentions.py`). That halves the input, and no slot is part of
-the weights. Special tokens are inserted as ids, so a literal "[NULL]" that
-somebody typed stays text. Does not pad batches or run models; see `predictor.py` and `learn/`.
+the weights. With `slot_names` the slot's name stands after its [SLOT]: a name that the turn says is found by its words,
+also where the model has never seen the slot.
+Special tokens are inserted as ids, so a literal "[NULL]" that somebody typed stays text. Does not pad batches or run
+models; see `predictor.py` and `learn/`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.config import ModelConfig
 from somdst.model.mentions import Mentions
 from somdst.model.prediction import Evidence, TurnInput
-from somdst.model.text import join_pieces, normalise, slot_words, source_span
+from somdst.model.text import join_pieces, name_words, normalise, slot_words, source_span
 
 ROOM = 0.2
 """Share of an input that is kept for the turns: values in the memory are cut before the memory takes more."""
@@ -37,6 +39,8 @@ VALUES_SHOWN = 8
 """Values of a closed list that are part of the slot's text: enough to tell what kind of list it is."""
 VALUE_TEXT = 24
 """Most word pieces of a listed value's text."""
+NAMED = 120
+"""Most pieces of a schema's slots with their names. A schema that takes more is read without names."""
 TRAINED_SLOTS = 60
 """Slots that fit beside the turns within a model's usual input."""
 POSITIONS = 512
@@ -91,7 +95,9 @@ class SlotTable:
     names: list[list[int]]
     """The pieces of "domain name"."""
     heads: list[list[int]]
-    """What stands before a slot's value in the input."""
+    """What begins a slot in the input: [SLOT], and its name where names are shown."""
+    sign: list[int]
+    """Between a head and a value: a dash after a name."""
     texts: list[list[int]]
     """[CLS] domain name : description : values [SEP], what the model makes a slot's vector from."""
     values: dict[int, list[list[int]]]
@@ -115,7 +121,7 @@ class Encoder:
         # Not through the text rules, which drop the very signs that separate here.
         self._semicolon, self._dash, self._colon = (self._raw_ids(sign) for sign in (";", "-", ":"))
         self.fixed_schema = config.fixed_schema
-        self._null_value = [self.null] if config.layout == "paper" else []
+        self._null_value = [*self._dash, self.null] if config.layout == "paper" else []
         self._pieces = lru_cache(maxsize=1 << 15)(self._pieces_uncached)
         self._table = lru_cache(maxsize=256)(self._table_uncached)
 
@@ -142,7 +148,7 @@ class Encoder:
 
     def _table_uncached(self, schema: Schema) -> SlotTable:
         names = [self._raw_ids(slot_words(slot, plain=self.config.format_version > 1)) for slot in schema.slots]
-        compact = self.config.layout == "compact"
+        heads = self._heads(schema, names)
         listed = {
             j: [self.value_text(value) for value in slot.values]
             for j, slot in enumerate(schema.slots)
@@ -152,11 +158,22 @@ class Encoder:
             schema=schema,
             rules=self._rules(schema),
             names=names,
-            heads=[[self.slot] if compact else [self.slot, *ids, *self._dash] for ids in names],
+            heads=heads,
+            sign=self._dash if any(len(head) > 1 for head in heads) else [],
             texts=[self.slot_text(slot, name) for slot, name in zip(schema.slots, names, strict=True)],
             values=listed,
             mentions=Mentions(schema, self._raw_ids) if listed and not self.fixed_schema else None,
         )
+
+    def _heads(self, schema: Schema, names: Sequence[Sequence[int]]) -> list[list[int]]:
+        shown = self.config.slot_names
+        if self.config.layout == "paper":
+            return [[self.slot, *name] for name in names]
+        if shown == "all" or (shown == "others" and schema != self.schema):
+            heads = [[self.slot, *self._raw_ids(name_words(slot))] for slot in schema.slots]
+            if sum(map(len, heads)) <= NAMED:
+                return heads
+        return [[self.slot]] * len(names)
 
     def _rules(self, schema: Schema) -> TextRules:
         """The schema's text rules; a model with a fixed schema has its own, those it was trained with."""
@@ -195,7 +212,7 @@ class Encoder:
         state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, said)
         most = int((1 - ROOM) * length)
         if len(state_ids) > most and input.state:  # a person wrote more than a model ever would
-            heads = sum(map(len, table.heads)) + len(self._null_value) * len(table.heads)
+            heads = sum(map(len, table.heads)) + max(len(self._null_value), len(table.sign)) * len(table.heads)
             longest = max(1, (most - heads) // len(input.state))
             state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, {}, longest)
         room = length - 1 - len(state_ids)
@@ -277,6 +294,7 @@ class Encoder:
             else:
                 text, value_ids, places = self._pieces(spoken(value), table.rules)
                 pieces = Pieces(text, value_ids[:longest], places[:longest])
+                ids += table.sign
                 regions.append(Region("slot", len(ids), len(ids) + len(pieces.ids), spoken(value), pieces, slot=slot))
                 ids += pieces.ids
             if table.mentions and j in said:

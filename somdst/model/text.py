@@ -208,5 +208,16 @@ def slot_words(slot: Slot, *, plain: bool = True) -> str:
     if not plain:  # as models of format 1 were trained
         return f"{slot.domain} {slot.name}".lower()
     domain = re.sub(r"[_\s]*\d+$", "", slot.domain) or slot.domain
-    words = _CAMEL.sub(" ", f"{domain} {slot.name}".replace("_", " "))
-    return " ".join(words.lower().split())
+    return f"{_words(domain)} {name_words(slot)}"
+
+
+def name_words(slot: Slot) -> str:
+    """
+    >>> name_words(Slot.of("Restaurants_1", "cityName"))
+    'city name'
+    """
+    return _words(slot.name)
+
+
+def _words(name: str) -> str:
+    return " ".join(_CAMEL.sub(" ", name.replace("_", " ")).lower().split())
