@@ -267,6 +267,7 @@ def test_on_a_phone(visit: Visit) -> None:  # noqa: F811
     )
     assert wide == 0
     dialog.get_by_role("button", name="Start chatting").click()
+    expect(page.get_by_role("heading", name="Your assistant is ready")).to_be_visible()  # then the fields were emptied
     tell(page, "pizza size large")
     expect(value(page, "pizza-size")).to_contain_text("large")
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
