@@ -34,8 +34,7 @@ class Design(BaseModel):
     )
     slot_names: SlotNames = Field(
         default="none",
-        description="In the compact layout, slots whose names stand beside their [SLOT]: none, all, or those of others "
-        "than the model's own schema, which it knows by heart.",
+        description="Slots whose names are in the input too, if compact: none, all, or others than its own schema's.",
     )
     operation_set: str = Field(
         default="4",

@@ -6,10 +6,9 @@
 That is the `paper` layout. In the `compact` layout a slot is a single [SLOT] token, to whose embedding the model adds a
 vector made from the slot's own text (`SlotTable.texts`), followed by the pieces of its value if it is filled, and by
 ":" and the values of its closed list that the turn says (`mentions.py`). That halves the input, and no slot is part of
-the weights. With `slot_names` the slot's name stands after its [SLOT]: a name that the turn says is found by its words,
-also where the model has never seen the slot.
-Special tokens are inserted as ids, so a literal "[NULL]" that somebody typed stays text. Does not pad batches or run
-models; see `predictor.py` and `learn/`.
+the weights. With `slot_names` the slot's name stands after its [SLOT], where a turn that says it can be found by its
+words. Special tokens are inserted as ids, so a literal "[NULL]" that somebody typed stays text. Does not pad batches or
+run models; see `predictor.py` and `learn/`.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import takewhile
 from typing import Literal, NamedTuple, cast
 
 from tokenizers import Tokenizer
@@ -310,21 +310,13 @@ class Encoder:
 
     def decode(self, ids: Sequence[int]) -> Value | None:
         """The value of these ids; None if they are empty, or [NULL]."""
-        words = [self._token(token) for token in self.until_end(ids) if token != self.unk]
+        words = [self.tokenizer.id_to_token(token) or "" for token in self.until_end(ids) if token != self.unk]
         return _value(join_pieces(" ".join(words).replace(" ##", "").removeprefix("##")))
-
-    def _token(self, token: int) -> str:
-        return str(self.tokenizer.id_to_token(token) or "")
 
     def until_end(self, ids: Sequence[int]) -> list[int]:
         """The word pieces of a generated value: up to [EOS], without special tokens."""
-        kept = []
-        for token in ids:
-            if token == self.eos:
-                break
-            if token not in (self.null, self.pad, self.slot, self.cls, self.sep):
-                kept.append(int(token))
-        return kept
+        special = (self.null, self.pad, self.slot, self.cls, self.sep)
+        return [int(token) for token in takewhile(lambda token: token != self.eos, ids) if token not in special]
 
     def decode_copied(
         self, encoding: Encoding, ids: Sequence[int], positions: Sequence[int]
@@ -334,16 +326,12 @@ class Encoder:
         If the ids occur word for word in one text, that text's own spelling is used, so that "a-b" stays "a-b".
         """
         wanted = self.until_end(ids)
-        value = self.decode(ids)
-        if not wanted or not positions:
-            return value, None
-        found = self._locate(encoding, wanted, positions[0])
+        found = self._locate(encoding, wanted, positions[0]) if wanted and positions else None
         if found is None:
-            return value, None
+            return self.decode(ids), None
         region, first = found
         start, end = region.pieces.offsets[first][0], region.pieces.offsets[first + len(wanted) - 1][1]
-        value = _value(region.pieces.text[start:end])
-        return value, _evidence(region, start, end)
+        return _value(region.pieces.text[start:end]), _evidence(region, start, end)
 
     def _locate(self, encoding: Encoding, wanted: list[int], position: int) -> tuple[Region, int] | None:
         """The region and the piece in it where `wanted` occurs; the place the model looked at comes first, then the
@@ -390,14 +378,11 @@ def _evidence(region: Region, start: int, end: int) -> Evidence:
 
 def shift(regions: list[Region], by: int, cut: int) -> list[Region]:
     """Regions of a text whose first `cut` tokens were cut, and that starts at token `by`."""
-    shifted = []
-    for region in regions:
-        if region.end > cut:
-            start = max(region.start, cut)
-            shifted.append(
-                region._replace(start=start - cut + by, end=region.end - cut + by, skip=start - region.start)
-            )
-    return shifted
+    return [
+        one._replace(start=max(one.start - cut, 0) + by, end=one.end - cut + by, skip=max(cut - one.start, 0))
+        for one in regions
+        if one.end > cut
+    ]
 
 
 def _lost(regions: list[Region], cut: int) -> int:
