@@ -37,7 +37,7 @@ def compare_systems(
     names: Annotated[
         str | None, typer.Option("--systems", help="Only these systems, comma-separated.", show_default=False)
     ] = None,
-    test: Annotated[bool, typer.Option("--test", help="Also measure the corpus's test part, at the end.")] = False,
+    test: Annotated[bool, typer.Option("--test", help="Also measure the corpus's test part.")] = False,
     timed: Annotated[int, typer.Option("--timed-dialogues", min=1, help="Dialogues of dev to time turn by turn.")] = 12,
     schema: learning.SchemaOption = None,
     as_json: options.JsonOption = False,
