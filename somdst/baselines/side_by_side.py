@@ -142,8 +142,8 @@ def compare_systems(
     """Train and measure each system in a folder below `out`.
 
     What is read is said as in `train`. `minutes` is the time for each system. `test` are dialogues that all are
-    measured on too, once, after their training. `timed` dialogues of dev are run turn by turn; `sizes` are the numbers of slots
-    and values for which the growth of time is measured.
+    measured on too, once, after their training. `timed` dialogues of dev are run turn by turn; `sizes` are the numbers
+    of slots and values for which the growth of time is measured.
     """
     machine.prepare()
     chosen, out = settings or Settings(), Path(out)
