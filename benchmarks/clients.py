@@ -77,6 +77,8 @@ class Clients:
     def end(self) -> None:
         """Everything once, whatever chance did before; an erasure last, so that nothing overwrites what it leaves."""
         for id in sorted(self.made - self.erased):
+            for kind in ("turn", "correction"):
+                self._acknowledged(kind, id)
             for version in range(self.sent("read", id).answer.get("version", 0) + 1):
                 self.sent("version", id, named=version)
         id, key = self._create(self._chance), f"{self.prefix}-last"
@@ -203,6 +205,12 @@ class Clients:
             if other.body != request.body:
                 self._call(other.with_key(request.key), chance.choice(self.urls))
         return call
+
+    def _acknowledged(self, kind: str, id: str) -> None:
+        """Such requests until one is acknowledged: a conversation may be new and have no entry."""
+        for _ in range(10):
+            if self._insist(self._request(kind, id, self._chance), self._chance).acknowledged:
+                return
 
     def _create(self, chance: random.Random) -> str:
         request = self._request("create", "", chance)
