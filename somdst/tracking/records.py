@@ -118,7 +118,10 @@ def adapter(kind: Any) -> Any:
 def _build_adapter(kind: Any) -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind)
+    built = TypeAdapter(kind)
+    # Here pydantic finds it. Without, it would parse the source again wherever the record is used, also for each route.
+    kind.__pydantic_core_schema__ = built.core_schema
+    return built
 
 
 def _sentence(kind: type, problem: Any) -> str:
