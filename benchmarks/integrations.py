@@ -1,8 +1,9 @@
 #!/usr/bin/env python
 """What an integration adds to a turn: `python benchmarks/integrations.py`.
 
-The same dialogues, turn by turn: as a bare `Conversation.update`; through the LangGraph node and its reducer; through a
-whole graph with a checkpointer in memory; and through the MCP server, a process of its own, over stdio and over HTTP.
+The same dialogues, turn by turn: as a bare `Conversation.update`; with a store in memory, as the MCP server has it;
+through the LangGraph node and its reducer; through a whole graph with a checkpointer in memory; and through the MCP
+server, a process of its own, over stdio and over HTTP.
 The ways alternate in random order, dialogue after dialogue, because each disturbs the one after it: a process keeps its
 cores busy for a moment after its turn.
 """
@@ -15,9 +16,10 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -29,12 +31,15 @@ from mcp import Client, StdioServerParameters
 from somdst import Tracker
 from somdst.cli import options
 from somdst.cli.main import run_alone
+from somdst.cli.mcp_server import memory_folder
 from somdst.cli.output import print_json, print_tables, working
 from somdst.corpora.examples import examples
 from somdst.evaluate.speed import Latency
 from somdst.evaluate.tables import Table
 from somdst.integrations.langgraph import TrackedState, TrackerNode, remember
 from somdst.memory.dialogue import Dialogue, Turn
+from somdst.service.configuration import LOCAL
+from somdst.store import Store, Write
 
 BARE = "bare update"
 Say = Callable[[Turn], Awaitable[object]]
@@ -66,10 +71,11 @@ async def measure(model: str, work: Sequence[Dialogue], *, rounds: int) -> dict[
     tracker = Tracker.from_pretrained(model)
     stdio = StdioServerParameters(command=sys.executable, args=["-m", "somdst", "mcp", "--model", model])
     seconds: dict[str, list[float]] = {}
-    with served(model) as url:
+    with served(model) as url, kept_in_memory() as store:
         async with Client(stdio) as over_stdio, Client(url) as over_http:
             ways: dict[str, Start] = {
                 BARE: bare(tracker),
+                "with a store": stored(tracker, store),
                 "LangGraph node": node(tracker),
                 "LangGraph graph": graph(tracker),
                 "MCP over stdio": tools(over_stdio),
@@ -103,6 +109,25 @@ def bare(tracker: Tracker) -> Start:
         return say
 
     return start
+
+
+def stored(tracker: Tracker, store: Store) -> Start:
+    def start() -> Say:
+        id = store.create(LOCAL).id
+
+        async def say(turn: Turn) -> None:
+            snapshot = store.read(LOCAL, id).snapshot
+            store.append(Write(LOCAL, id, tracker.step(snapshot, Turn(turn.system, turn.user))))
+
+        return say
+
+    return start
+
+
+@contextmanager
+def kept_in_memory() -> Iterator[Store]:
+    with TemporaryDirectory(dir=memory_folder()) as folder, closing(Store(f"{folder}/conversations.sqlite")) as store:
+        yield store
 
 
 def node(tracker: Tracker) -> Start:

@@ -15,6 +15,13 @@ def test_every_way_is_measured() -> None:
     done = subprocess.run([sys.executable, *script], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert set(told) == {"bare update", "LangGraph node", "LangGraph graph", "MCP over stdio", "MCP over HTTP"}
+    assert set(told) == {
+        "bare update",
+        "with a store",
+        "LangGraph node",
+        "LangGraph graph",
+        "MCP over stdio",
+        "MCP over HTTP",
+    }
     assert len({way["turns"] for way in told.values()}) == 1, "all do the same turns"
     assert told["bare update"]["added_ms"] == 0

@@ -1,7 +1,10 @@
-"""`benchmarks/slots.py` and `slot_texts.py` measure what they say; how fast and how good that is, is not tested."""
+"""`benchmarks/slots.py`, `slot_texts.py`, `few_dialogues.py` measure what they say; how well it does is not tested."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import few_dialogues
 import slot_texts
 import slots
 from test_bench_turns import output
@@ -36,3 +39,22 @@ def test_a_dialogue_under_another_schema() -> None:
 def test_the_words_of_a_schema() -> None:
     found = output("benchmarks/slot_texts.py", "domains", "--limit", "2")
     assert found["dialogues"] == 2 and set(found["turns_right"]) == set(slot_texts.WAYS)  # type: ignore[call-overload]
+
+
+def test_a_dialogue_about_one_service() -> None:
+    dialogue = open_corpus("domains", split="dev").dialogues[0]
+    assert dialogue.schema is not None
+    service = dialogue.schema.domains[0]
+    alone = few_dialogues.about_service(dialogue, service)
+    assert alone.schema is not None and alone.schema.domains == (service,)
+    assert all(slot.startswith(f"{service}-") for turn in alone.turns for slot in turn.state or ())
+
+
+def test_a_few_dialogues(tmp_path: Path) -> None:
+    picture = tmp_path / "curve.svg"
+    arguments = ["--sizes", "0,1", "--turns", "30", "--measured", "1", "--picture", str(picture)]
+    found = output("benchmarks/few_dialogues.py", "synthetic", str(tmp_path / "runs"), *arguments)
+    points: list[dict[str, float]] = found["points"]  # type: ignore[assignment]
+    assert [point["dialogues"] for point in points] == [0, 1]
+    assert points[0]["epochs"] == 0 < points[1]["epochs"] <= few_dialogues.MOST_EPOCHS
+    assert picture.read_text().count("<svg") == 1

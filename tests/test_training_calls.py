@@ -27,7 +27,7 @@ from somdst.evaluate.saved import Saved, save  # noqa: E402
 from somdst.learn import Progress, Settings, Task, TrainResult, calibrate, export, read_task, train  # noqa: E402
 from somdst.learn.budget import BUDGET  # noqa: E402
 from somdst.learn.checkpoints import load_checkpoint, save_model  # noqa: E402
-from somdst.learn.training import fitted  # noqa: E402
+from somdst.learn.training import empty_state_accuracy, fitted  # noqa: E402
 from somdst.memory.schema import Schema  # noqa: E402
 from somdst.model.folder import WEIGHTS, ModelFolder, shipped_path  # noqa: E402
 
@@ -88,6 +88,12 @@ def test_a_model_that_has_learned_nothing_comes_with_a_hint() -> None:
 def test_the_empty_state_is_measured(trained: tuple[TrainResult, list[Progress]]) -> None:
     states = [state for dialogue in DIALOGUES[4:] for state in dialogue.states()]
     assert trained[0].empty_state_accuracy == 100 * sum(not state for state in states) / len(states)
+
+
+def test_the_empty_state_of_dialogues_with_their_own_slots() -> None:
+    written = open_corpus("domains", split="dev").dialogues[:3]
+    states = [state for dialogue in written for state in dialogue.states()]
+    assert empty_state_accuracy(written, Schema.multiwoz()) == 100 * sum(not state for state in states) / len(states)
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def mcp(
 
     with ExitStack() as stack:
         if database is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="somdst-mcp-", dir=_memory()))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="somdst-mcp-", dir=memory_folder()))
             database = f"{folder}/conversations.sqlite"
         store = stack.enter_context(closing(Store(database)))
         tracker = Tracker.from_pretrained(model, schema=schema, threshold=threshold, threads=threads)
@@ -62,7 +62,7 @@ def mcp(
         serve_http(server, settings, listener=listener)
 
 
-def _memory() -> str | None:
+def memory_folder() -> str | None:
     """A folder in memory, where the machine has one: what is not kept need not wait for the disk."""
     in_memory = os.environ.get("TMPDIR") or "/dev/shm"
     return in_memory if os.access(in_memory, os.W_OK) else None

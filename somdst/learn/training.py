@@ -118,7 +118,7 @@ def train(
         step=outcome.step,
         minutes=outcome.seconds / 60,
         dev_joint_goal_accuracy=outcome.best if outcome.best >= 0 else None,
-        empty_state_accuracy=_empty_state_accuracy(dev_dialogues, task.schema),
+        empty_state_accuracy=empty_state_accuracy(dev_dialogues, task.schema),
     )
 
 
@@ -166,8 +166,6 @@ def _own_states(path: Path | None) -> OwnStates | None:
     return {(run.id, number): turn.fed for run in load(path).runs for number, turn in enumerate(run.turns)}
 
 
-def _empty_state_accuracy(dialogues: Sequence[Dialogue], schema: Schema) -> float | None:
-    states = [state for dialogue in dialogues for state in dialogue.states()]
-    if not states:
-        return None
-    return 100.0 * sum(not any(slot in schema for slot in state) for state in states) / len(states)
+def empty_state_accuracy(dialogues: Sequence[Dialogue], schema: Schema) -> float | None:
+    states = [state.within(dialogue.schema or schema) for dialogue in dialogues for state in dialogue.states()]
+    return 100.0 * sum(not state for state in states) / len(states) if states else None

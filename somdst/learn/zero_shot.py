@@ -26,6 +26,7 @@ from somdst.learn.torch_predictor import TorchPredictor
 from somdst.learn.training import train
 from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
+from somdst.model.prediction import Predictor
 
 PUBLISHED_MEAN = 35.20
 """T5DST (Lin et al., NAACL 2021) with slot descriptions: the mean over five domains, on the test set of MultiWOZ."""
@@ -136,7 +137,7 @@ def zero_shot(
     return ZeroShot(task.schema, tuple(results), finished=True)
 
 
-def measure_on(predictor: TorchPredictor, about: Sequence[Dialogue], slots: Schema, listener: Listener) -> Metrics:
-    phase = Phase("measuring on it", count_turns(about), listener)
+def measure_on(predictor: Predictor, about: Sequence[Dialogue], slots: Schema, listener: Listener) -> Metrics:
+    phase = Phase("measuring", count_turns(about), listener)
     runs = run(predictor, about, schema=slots, progress=phase.advance)
     return measure(runs, schema=slots, operation_set=predictor.operation_set)

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from somdst.errors import SomdstError
 from somdst.memory.dialogue import Dialogue
-from somdst.store.conversations import Store, read_entries
+from somdst.store.conversations import ALIVE, Store, read_entries
 from somdst.store.layout import conversations, entries, schemas
 from somdst.tracking import audit
 from somdst.tracking.log import replay
@@ -97,7 +97,7 @@ def _ids(store: Store, *, tenant: str | None = None, alive: bool = False) -> Ite
         if tenant is not None:
             query = query.where(conversations.c.tenant == tenant)
         if alive:
-            query = query.where(store.alive())
+            query = query.where(ALIVE).params(store.moment())
         with store.database.read() as connection:
             ids = list(connection.execute(query.order_by(conversations.c.id).limit(1000)).scalars())
         if not ids:

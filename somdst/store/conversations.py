@@ -47,6 +47,24 @@ from somdst.tracking.records import Entry, HasSnapshot, Snapshot
 
 KEY_LIFETIME = timedelta(days=7)
 
+# What every turn asks for, made once: to put a statement together takes longer than SQLite takes to execute it.
+ALIVE = or_(conversations.c.expires_at.is_(None), conversations.c.expires_at > bindparam("now"))
+"""Nothing is served after its time; `Store.moment` says what time it is."""
+_NAMED = conversations.c.id.in_(bindparam("ids", expanding=True)), ALIVE
+_READ = select(conversations).where(*_NAMED)
+_LOCK = (
+    select(conversations.c.tenant, conversations.c.id, conversations.c.version)
+    .where(*_NAMED)
+    .order_by(conversations.c.id)
+    .with_for_update()
+)
+_UPDATE = (
+    update(conversations)
+    .where(conversations.c.id == bindparam("row"))
+    .values(bytes=conversations.c.bytes + bindparam("added"))
+)
+_INSERT = insert(entries)
+
 
 @dataclass(frozen=True, slots=True)
 class Record(HasSnapshot):
@@ -111,14 +129,14 @@ class Store:
 
     def read_many(self, wanted: Sequence[tuple[str, str]]) -> list[Record | NotFound]:
         """Conversations by tenant and id, all in one query."""
-        query = select(conversations).where(conversations.c.id.in_({id for _, id in wanted}), self.alive())
+        named = {"ids": list({id for _, id in wanted}), **self.moment()}
         with self.database.read() as connection:
-            found = {(row.tenant, row.id): _record_of(row) for row in connection.execute(query)}
+            found = {(row.tenant, row.id): _record_of(row) for row in connection.execute(_READ, named)}
         return [found.get(pair) or not_found(pair[1]) for pair in wanted]
 
     def page(self, tenant: str, *, limit: int = 50, after: Place | None = None, subject: str | None = None) -> Page:
         """A tenant's conversations, newest first; `after` is the `next` of the page before."""
-        query = select(conversations).where(conversations.c.tenant == tenant, self.alive())
+        query = select(conversations).where(conversations.c.tenant == tenant, ALIVE).params(self.moment())
         if subject is not None:
             query = query.where(conversations.c.subject == subject)
         with self.database.read() as connection:
@@ -239,9 +257,8 @@ class Store:
         return [outcome or moved_on(write) for write, outcome in zip(writes, outcomes, strict=True)]
 
     def _lock(self, connection: Connection, ids: set[str]) -> dict[tuple[str, str], int]:
-        query = select(conversations.c.tenant, conversations.c.id, conversations.c.version)
-        query = query.where(conversations.c.id.in_(ids), self.alive()).order_by(conversations.c.id).with_for_update()
-        return {(row.tenant, row.id): row.version for row in connection.execute(query)}
+        rows = connection.execute(_LOCK, {"ids": list(ids), **self.moment()})
+        return {(row.tenant, row.id): row.version for row in rows}
 
     # Erasing
 
@@ -285,15 +302,17 @@ class Store:
 
     # Helpers
 
-    def alive(self) -> ColumnElement[bool]:
-        return or_(conversations.c.expires_at.is_(None), conversations.c.expires_at > self.clock())
+    def moment(self) -> dict[str, float]:
+        """The parameter of `ALIVE`."""
+        return {"now": self.clock()}
 
     def _expiry(self, now: float) -> float | None:
         return None if self.retention is None else now + self.retention.total_seconds()
 
     def _version(self, connection: Connection, tenant: str, conversation: str) -> int:
-        mine = and_(conversations.c.tenant == tenant, conversations.c.id == conversation, self.alive())
-        version: int | None = connection.execute(select(conversations.c.version).where(mine)).scalar()
+        mine = and_(conversations.c.tenant == tenant, conversations.c.id == conversation, ALIVE)
+        query = select(conversations.c.version).where(mine)
+        version: int | None = connection.execute(query, self.moment()).scalar()
         if version is None:
             raise not_found(conversation)
         return version
@@ -312,9 +331,8 @@ def read_entries(connection: Connection, conversation: str, *, upto: int, after:
 def _insert(connection: Connection, rows: Sequence[PreparedWrite], now: float) -> None:
     if not rows:
         return
-    grown = conversations.c.bytes + bindparam("added")
     connection.execute(
-        update(conversations).where(conversations.c.id == bindparam("row")).values(bytes=grown),
+        _UPDATE,
         [
             {
                 "row": row.write.conversation,
@@ -328,7 +346,7 @@ def _insert(connection: Connection, rows: Sequence[PreparedWrite], now: float) -
         ],
     )
     connection.execute(
-        insert(entries),
+        _INSERT,
         [_entry_row(row.write.conversation, row.write.result.entry, row.entry) for row in rows],
     )
     named = [(row.write, row.write.result.entry.schema) for row in rows]

@@ -1,0 +1,197 @@
+#!/usr/bin/env python
+"""What a few labelled dialogues are worth: the shipped tracker on something new, before and after it learned from some.
+
+    python benchmarks/few_dialogues.py woz-2.0 runs/few
+    python benchmarks/few_dialogues.py sgd-dev.zip runs/few --services Flights_3,Banks_2 --picture curve.svg
+
+A corpus with one schema is learned from its train part and measured on dev. For a corpus whose dialogues have schemas
+of their own, name services: each is learned and measured over its own slots, on different dialogues about it. As many
+turns are learned from however few dialogues there are, but never in more than 40 epochs. What was known before is
+measured too: on dialogues of `domains`, which none of these models saw. A stopped command resumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+
+from somdst.cli import learning, options
+from somdst.cli.main import run_alone
+from somdst.cli.output import print_json, print_tables
+from somdst.corpora import open_corpus
+from somdst.corpora.opening import schema_for
+from somdst.errors import InputError
+from somdst.evaluate.tables import Table
+from somdst.learn.progress import Listener, within
+from somdst.learn.settings import Settings
+from somdst.learn.task import Task
+from somdst.learn.training import train
+from somdst.learn.zero_shot import measure_on, only
+from somdst.memory.dialogue import Dialogue, count_turns
+from somdst.memory.schema import Schema
+from somdst.memory.state import State
+from somdst.model.folder import open_predictor
+
+MOST_EPOCHS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something to learn: a whole corpus, or one service of it."""
+
+    name: str
+    schema: Schema
+    to_learn: Sequence[Dialogue]
+    to_measure: Sequence[Dialogue]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    part: str
+    dialogues: int
+    """Learned from."""
+    epochs: float
+    minutes: float
+    joint_accuracy: float
+    turns_right: float
+    empty_state: float
+    """Joint accuracy of a tracker that never writes."""
+    others: float
+    """Turns right on dialogues about other things."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def main(
+    corpus: options.CorpusArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs.")],
+    services: Annotated[str, typer.Option(help="Comma-separated services, for a corpus with many schemas.")] = "",
+    sizes: Annotated[str, typer.Option(help="Comma-separated numbers of dialogues to learn from.")] = "0,5,20,100",
+    turns: Annotated[int, typer.Option(min=1, help="Turns to learn from, repeats included.")] = 4000,
+    measured: Annotated[int, typer.Option(min=1, help="Most dialogues to measure on.")] = 100,
+    model: options.ModelOption = "default",
+    seed: Annotated[int, typer.Option(help="Which dialogues are learned from, and the seed of training.")] = 0,
+    picture: Annotated[Path | None, typer.Option(help="SVG file to write; needs matplotlib.")] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    if picture is not None and picture.suffix != ".svg":
+        raise InputError(f"The picture is an SVG file, not {picture.name}.")
+    numbers = sorted(int(size) for size in options.listed(sizes))
+    parts = read_parts(corpus, options.listed(services), most=numbers[-1], measured=measured, seed=seed)
+    others = open_corpus("domains", split="dev").dialogues[:measured]
+    points: list[Point] = []
+    with learning.ProgressBars() as bars:
+        for part in parts:
+            for size in numbers:
+                listener = within(bars, f"{part.name}, {size} dialogues")
+                folder = out / f"{part.name}-{size}"
+                points.append(learn_from(part, size, folder, others, turns, model, seed, listener))
+    if picture is not None:
+        draw(points, picture)
+    if as_json:
+        print_json({"points": [point.to_json() for point in points]})
+    else:
+        print_tables([table(points)])
+
+
+def read_parts(corpus: str, services: Sequence[str], *, most: int, measured: int, seed: int) -> list[Part]:
+    if not services:
+        train_part, dev = (open_corpus(corpus, split=split) for split in ("train", "dev"))
+        if any(dialogue.schema for dialogue in train_part.dialogues):
+            raise InputError(f"The dialogues of {corpus} have schemas of their own: name --services.")
+        to_learn = shuffled(train_part.dialogues, seed)[:most]
+        return [Part(Path(corpus).stem, schema_for([train_part]), to_learn, dev.dialogues[:measured])]
+    dialogues = open_corpus(corpus).dialogues
+    parts = []
+    for service in services:
+        about = shuffled([about_service(one, service) for one in dialogues if has_service(one, service)], seed)
+        if len(about) <= most:
+            raise InputError(f"{corpus} has {len(about)} dialogues about {service}: give smaller --sizes.")
+        assert about[0].schema is not None
+        parts.append(Part(service, about[0].schema, about[:most], about[most:][:measured]))
+    return parts
+
+
+def shuffled(dialogues: Sequence[Dialogue], seed: int) -> list[Dialogue]:
+    return Random(seed).sample(list(dialogues), len(dialogues))
+
+
+def has_service(dialogue: Dialogue, service: str) -> bool:
+    return dialogue.schema is not None and service in dialogue.schema.domains
+
+
+def about_service(dialogue: Dialogue, service: str) -> Dialogue:
+    """The dialogue with the slots of one service only."""
+    assert dialogue.schema is not None
+    schema = only(dialogue.schema, service)
+    turns = (replace(turn, state=(turn.state or State()).within(schema), frames=None) for turn in dialogue.turns)
+    return replace(dialogue, turns=tuple(turns), schema=schema)
+
+
+def learn_from(
+    part: Part,
+    size: int,
+    folder: Path,
+    others: Sequence[Dialogue],
+    turns: int,
+    model: str,
+    seed: int,
+    listener: Listener,
+) -> Point:
+    """Go on from the model with so many dialogues, and measure."""
+    learned = list(part.to_learn[:size])
+    epochs, minutes = 0.0, 0.0
+    if learned:
+        epochs = round(min(float(MOST_EPOCHS), turns / count_turns(learned)), 1)
+        task = Task(tuple(learned), (), part.schema)
+        settings = Settings(epochs=epochs, seed=seed)
+        trained = train(task, folder, start_from=model, settings=settings, progress=listener)
+        if not trained.finished:
+            raise learning.stopped()
+        minutes = round(trained.minutes, 1)
+    predictor = open_predictor(folder if learned else model)
+    own = measure_on(predictor, part.to_measure, part.schema, listener)
+    rest = measure_on(predictor, others, Schema.multiwoz(), listener)
+    empty = own.empty_state.joint_goal_accuracy
+    figures = own.joint_goal_accuracy, own.turns_right, empty, rest.turns_right
+    return Point(part.name, size, epochs, minutes, *(round(figure, 1) for figure in figures))
+
+
+def table(points: Sequence[Point]) -> Table:
+    figures = "joint accuracy", "turns right", "empty state", "other domains"
+    columns = "learned", "dialogues", "epochs", "minutes", *figures
+    rows = tuple(tuple(point.to_json().values()) for point in points)
+    note = "Empty state: the joint accuracy of a tracker that never writes. Other domains: turns right there."
+    return Table("few_dialogues", "What a few dialogues are worth", columns, rows, note)
+
+
+def draw(points: Sequence[Point], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(8, 4))
+    places = sorted({point.dialogues for point in points})
+    for part in dict.fromkeys(point.part for point in points):
+        own = [point for point in points if point.part == part]
+        axis.plot([places.index(point.dialogues) for point in own], [point.joint_accuracy for point in own], "o-")
+        axis.lines[-1].set_label(f"{part} (empty state {own[0].empty_state:g})")
+    axis.set_xticks(range(len(places)), map(str, places))
+    axis.set_xlabel("dialogues learned from")
+    axis.set_ylabel("joint accuracy, %")
+    axis.set_ylim(0, 100)
+    axis.legend(loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    run_alone(main)
