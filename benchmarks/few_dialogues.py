@@ -26,16 +26,19 @@ from somdst.cli.output import print_json, print_tables
 from somdst.corpora import open_corpus
 from somdst.corpora.opening import schema_for
 from somdst.errors import InputError
+from somdst.evaluate.metrics import Metrics, measure
+from somdst.evaluate.run import run
 from somdst.evaluate.tables import Table
-from somdst.learn.progress import Listener, within
+from somdst.learn.progress import Listener, Phase, within
 from somdst.learn.settings import Settings
 from somdst.learn.task import Task
 from somdst.learn.training import train
-from somdst.learn.zero_shot import measure_on, only
+from somdst.learn.zero_shot import only
 from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
 from somdst.model.folder import open_predictor
+from somdst.model.prediction import Predictor
 
 MOST_EPOCHS = 40
 
@@ -161,6 +164,12 @@ def learn_from(
     empty = own.empty_state.joint_goal_accuracy
     figures = own.joint_goal_accuracy, own.turns_right, empty, rest.turns_right
     return Point(part.name, size, epochs, minutes, *(round(figure, 1) for figure in figures))
+
+
+def measure_on(predictor: Predictor, dialogues: Sequence[Dialogue], schema: Schema, listener: Listener) -> Metrics:
+    phase = Phase("measuring", count_turns(dialogues), listener)
+    runs = run(predictor, dialogues, schema=schema, progress=phase.advance)
+    return measure(runs, schema=schema, operation_set=predictor.operation_set)
 
 
 def table(points: Sequence[Point]) -> Table:

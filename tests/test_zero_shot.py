@@ -6,17 +6,19 @@ import json
 from pathlib import Path
 
 import pytest
+from scripted import RulePredictor
 from typer.testing import CliRunner
 
 from somdst import Dialogue, State, Turn
 from somdst.cli.main import app
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.errors import InputError
+from somdst.evaluate.run import run
 
 torch = pytest.importorskip("torch")
 from somdst.learn.settings import Settings  # noqa: E402
 from somdst.learn.task import Task  # noqa: E402
-from somdst.learn.zero_shot import is_about, only, without, zero_shot  # noqa: E402
+from somdst.learn.zero_shot import is_about, only, within_slots, without, zero_shot  # noqa: E402
 
 DIALOGUES = tuple(synthetic_dialogues(dialogues=40))
 TASK = Task(DIALOGUES[:30], DIALOGUES[30:], SYNTHETIC_SCHEMA)
@@ -55,6 +57,16 @@ def test_every_domain_in_turn(tmp_path: Path) -> None:
     assert done.table().rows[-1][0] == "mean" and "T5DST" not in done.table().note
     again = zero_shot(TASK, tmp_path, settings=TINY)
     assert again.to_json() == done.to_json()
+
+
+def test_what_a_run_did_about_some_slots() -> None:
+    dialogue, slots = DIALOGUES[0], only(SYNTHETIC_SCHEMA, "hotel")
+    [whole] = run(RulePredictor(), [dialogue], schema=SYNTHETIC_SCHEMA)
+    part = within_slots(whole, slots)
+    assert [turn.gold for turn in part.turns] == [(turn.state or State()).within(slots) for turn in dialogue.turns]
+    for before, after in zip(whole.turns, part.turns, strict=True):
+        assert after.predicted == before.predicted.within(slots)
+        assert set(after.prediction.slots) == {slot for slot in before.prediction.slots if slot in slots}
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -53,16 +53,21 @@ def predictions(
     dialogues: Sequence[Dialogue],
     *,
     part: str,
+    schema: Schema | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Saved:
-    """A model's predictions on a part of a corpus. Kept in a folder, so that a resumed run has them at once."""
-    file = folder / f"{part}.predictions.jsonl"
+    """A model's predictions on a part of a corpus. Kept in a folder, so that a resumed run has them at once.
+
+    `schema`: the slots to track, by default the model's own.
+    """
+    file, slots = folder / f"{part}.predictions.jsonl", schema or predictor.schema
     if file.exists():
         saved = load(file)
-        if saved.model == predictor.model_id and [one.id for one in saved.runs] == [one.id for one in dialogues]:
+        same = [one.id for one in saved.runs] == [one.id for one in dialogues] and saved.schema == slots
+        if saved.model == predictor.model_id and same:
             return saved
-    runs = run(predictor, dialogues, progress=progress)
-    saved = Saved(predictor.model_id, part, predictor.schema, predictor.operation_set, tuple(runs))
+    runs = run(predictor, dialogues, schema=schema, progress=progress)
+    saved = Saved(predictor.model_id, part, slots, predictor.operation_set, tuple(runs))
     save(file, saved)
     return saved
 

@@ -1,5 +1,5 @@
 """`zero_shot`: leave one domain out, as the literature does it. A model learns from the dialogues that are not about a
-domain, and is measured on those that are, over the slots of that domain alone.
+domain, and is measured on those that are: it tracks all slots, and those of that domain alone are counted.
 
 What a dialogue is about is said by its turns' domains and by its labels. The best model of a run is chosen on dev
 dialogues about other domains: nothing about the domain is seen before it is measured. Each domain has a run folder of
@@ -15,9 +15,10 @@ from statistics import fmean
 from typing import Any
 
 from somdst.errors import InputError, did_you_mean
-from somdst.evaluate.metrics import Metrics, measure
+from somdst.evaluate.metrics import measure
 from somdst.evaluate.paper_tables import comparable
-from somdst.evaluate.run import run
+from somdst.evaluate.run import DialogueRun
+from somdst.evaluate.saved import predictions
 from somdst.evaluate.tables import Table
 from somdst.learn.progress import Listener, Phase, silent, within
 from somdst.learn.settings import Settings
@@ -26,7 +27,6 @@ from somdst.learn.torch_predictor import TorchPredictor
 from somdst.learn.training import train
 from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
-from somdst.model.prediction import Predictor
 
 PUBLISHED_MEAN = 35.20
 """T5DST (Lin et al., NAACL 2021) with slot descriptions: the mean over five domains, on the test set of MultiWOZ."""
@@ -68,7 +68,7 @@ class ZeroShot:
         ]
         rows.append(("mean", None, None, self.mean, fmean(one.empty_state for one in self.results), None))
         columns = ("left out", "dialogues to learn from", "turns measured", "joint accuracy", "empty state", "slot F1")
-        note = "Over all turns of the dialogues about the domain, its slots alone. One model per domain."
+        note = "All slots are tracked, those of the domain are counted, at each turn of the dialogues about it."
         if comparable(self.schema):
             note += f" Published, on test: T5DST {PUBLISHED_MEAN:.1f} on average."
         return Table("zero_shot", "One domain left out", columns, tuple(rows), note)
@@ -130,14 +130,29 @@ def zero_shot(
         if not trained.finished:
             return ZeroShot(task.schema, tuple(results), finished=False)
         about = [dialogue for dialogue in on if is_about(dialogue, domain)]
-        metrics = measure_on(TorchPredictor.open(folder), about, only(task.schema, domain), listener)
+        predictor, phase = TorchPredictor.open(folder), Phase("measuring", count_turns(about), listener)
+        saved = predictions(folder, predictor, about, part="left-out", schema=task.schema, progress=phase.advance)
+        slots = only(task.schema, domain)
+        runs = [within_slots(run, slots) for run in saved.runs]
+        metrics = measure(runs, schema=slots, operation_set=predictor.operation_set)
         empty = metrics.empty_state.joint_goal_accuracy
         figures = (metrics.turns, metrics.joint_goal_accuracy, empty, metrics.slot_f1)
         results.append(LeftOut(domain, len(rest.dialogues), *figures))
     return ZeroShot(task.schema, tuple(results), finished=True)
 
 
-def measure_on(predictor: Predictor, about: Sequence[Dialogue], slots: Schema, listener: Listener) -> Metrics:
-    phase = Phase("measuring", count_turns(about), listener)
-    runs = run(predictor, about, schema=slots, progress=phase.advance)
-    return measure(runs, schema=slots, operation_set=predictor.operation_set)
+def within_slots(run: DialogueRun, slots: Schema) -> DialogueRun:
+    """What a run did about these slots."""
+    turns = (
+        replace(
+            turn,
+            fed=turn.fed.within(slots),
+            prediction=replace(
+                turn.prediction, slots={slot: said for slot, said in turn.prediction.slots.items() if slot in slots}
+            ),
+            predicted=turn.predicted.within(slots),
+            gold=turn.gold.within(slots),
+        )
+        for turn in run.turns
+    )
+    return DialogueRun(run.id, tuple(turns), slots)
