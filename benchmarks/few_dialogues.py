@@ -1,17 +1,18 @@
 #!/usr/bin/env python
 """What a few labelled dialogues are worth: the shipped tracker on something new, before and after it learned from some.
 
-    python benchmarks/few_dialogues.py woz-2.0 runs/few
-    python benchmarks/few_dialogues.py sgd-dev.zip runs/few --services Flights_3,Banks_2 --picture curve.svg
+    python benchmarks/few_dialogues.py runs/few woz-2.0 sgd-dev.zip --services Flights_3,Banks_2 --picture curve.svg
 
 A corpus with one schema is learned from its train part and measured on dev. For a corpus whose dialogues have schemas
 of their own, name services: each is learned and measured over its own slots, on different dialogues about it. As many
 turns are learned from however few dialogues there are, but never in more than 40 epochs. What was known before is
-measured too: on dialogues of `domains`, which none of these models saw. A stopped command resumes.
+measured too: on dialogues of `domains`, which none of these models saw. Every figure is kept in OUT, so that a stopped
+command resumes.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from somdst.errors import InputError
 from somdst.evaluate.metrics import Metrics, measure
 from somdst.evaluate.run import run
 from somdst.evaluate.tables import Table
+from somdst.files import make_folder, write_text
 from somdst.learn.progress import Listener, Phase, within
 from somdst.learn.settings import Settings
 from somdst.learn.task import Task
@@ -72,9 +74,9 @@ class Point:
 
 
 def main(
-    corpus: options.CorpusArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs.")],
-    services: Annotated[str, typer.Option(help="Comma-separated services, for a corpus with many schemas.")] = "",
+    corpora: Annotated[list[str], typer.Argument(metavar="CORPUS...", help="What to learn.")],
+    services: Annotated[str, typer.Option(help="Comma-separated services of a corpus with many schemas.")] = "",
     sizes: Annotated[str, typer.Option(help="Comma-separated numbers of dialogues to learn from.")] = "0,5,20,100",
     turns: Annotated[int, typer.Option(min=1, help="Turns to learn from, repeats included.")] = 4000,
     measured: Annotated[int, typer.Option(min=1, help="Most dialogues to measure on.")] = 100,
@@ -86,15 +88,21 @@ def main(
     if picture is not None and picture.suffix != ".svg":
         raise InputError(f"The picture is an SVG file, not {picture.name}.")
     numbers = sorted(int(size) for size in options.listed(sizes))
-    parts = read_parts(corpus, options.listed(services), most=numbers[-1], measured=measured, seed=seed)
+    sizing = {"most": numbers[-1], "measured": measured, "seed": seed}
+    parts = [part for corpus in corpora for part in read_parts(corpus, options.listed(services), **sizing)]
     others = open_corpus("domains", split="dev").dialogues[:measured]
     points: list[Point] = []
+    make_folder(out)
     with learning.ProgressBars() as bars:
         for part in parts:
             for size in numbers:
                 listener = within(bars, f"{part.name}, {size} dialogues")
-                folder = out / f"{part.name}-{size}"
-                points.append(learn_from(part, size, folder, others, turns, model, seed, listener))
+                kept = out / f"{part.name}-{size}.json"
+                if not kept.exists():
+                    folder = out / f"{part.name}-{size}"
+                    point = learn_from(part, size, folder, others, turns, model, seed, listener)
+                    write_text(kept, json.dumps(point.to_json(), indent=1))
+                points.append(Point(**json.loads(kept.read_text())))
     if picture is not None:
         draw(points, picture)
     if as_json:
@@ -104,14 +112,13 @@ def main(
 
 
 def read_parts(corpus: str, services: Sequence[str], *, most: int, measured: int, seed: int) -> list[Part]:
+    dialogues, parts = open_corpus(corpus).dialogues, list[Part]()
+    if not any(dialogue.schema for dialogue in dialogues):
+        learned, dev = (open_corpus(corpus, split=split) for split in ("train", "dev"))
+        to_learn = shuffled(learned.dialogues, seed)[:most]
+        return [Part(Path(corpus).name, schema_for([learned]), to_learn, dev.dialogues[:measured])]
     if not services:
-        train_part, dev = (open_corpus(corpus, split=split) for split in ("train", "dev"))
-        if any(dialogue.schema for dialogue in train_part.dialogues):
-            raise InputError(f"The dialogues of {corpus} have schemas of their own: name --services.")
-        to_learn = shuffled(train_part.dialogues, seed)[:most]
-        return [Part(Path(corpus).stem, schema_for([train_part]), to_learn, dev.dialogues[:measured])]
-    dialogues = open_corpus(corpus).dialogues
-    parts = []
+        raise InputError(f"The dialogues of {corpus} have schemas of their own: name --services.")
     for service in services:
         about = shuffled([about_service(one, service) for one in dialogues if has_service(one, service)], seed)
         if len(about) <= most:

@@ -53,7 +53,7 @@ def test_a_dialogue_about_one_service() -> None:
 def test_a_few_dialogues(tmp_path: Path) -> None:
     picture = tmp_path / "curve.svg"
     arguments = ["--sizes", "0,1", "--turns", "30", "--measured", "1", "--picture", str(picture)]
-    found = output("benchmarks/few_dialogues.py", "synthetic", str(tmp_path / "runs"), *arguments)
+    found = output("benchmarks/few_dialogues.py", str(tmp_path / "runs"), "synthetic", *arguments)
     points: list[dict[str, float]] = found["points"]  # type: ignore[assignment]
     assert [point["dialogues"] for point in points] == [0, 1]
     assert points[0]["epochs"] == 0 < points[1]["epochs"] <= few_dialogues.MOST_EPOCHS
