@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from somdst import DONTCARE, Dialogue, Schema, Slot, State, Turn
 from somdst.errors import ModelError
+from somdst.memory.state import Value
 from somdst.model.values import FILE, Lexicon
 
 LEXICON = Lexicon({"a-name": ["autumn house", "caffe uno"], "a-time": ["17:15"]}, cutoff=0.8)
@@ -36,12 +37,26 @@ def test_switched_off_it_changes_nothing(value: str) -> None:
     assert Lexicon({"a-name": ["autumn house"]}, cutoff=0.0).nearest("a-name", value) == value
 
 
+def written(*values: Value) -> list[Dialogue]:
+    """Dialogues of one turn that write these values."""
+    return [
+        Dialogue(str(i), (Turn("", "", State({"a-name": value, "x-y": "outside"})),)) for i, value in enumerate(values)
+    ]
+
+
+def known(*values: Value) -> dict[str, list[str]]:
+    return Lexicon.collect(written(*values), Schema([Slot.of("a", "name")]), cutoff=0.8).to_json()
+
+
 def test_values_are_collected_where_they_are_written() -> None:
-    schema = Schema([Slot.of("a", "name")])
-    states = [State({"a-name": "often", "x-y": "outside"}), State({"a-name": "often"}), State({"a-name": "once"})]
-    turns = tuple(Turn("", "", state) for state in [*states, State({"a-name": DONTCARE}), State({"a-name": "often"})])
-    collected = Lexicon.collect([Dialogue("d", turns)], schema, cutoff=0.8, least=2)
-    assert collected.to_json() == {"a-name": ["often"]}
+    assert known(*["often"] * 40, "once", DONTCARE) == {"a-name": ["often"]}
+    kept = Turn("", "", State({"a-name": "often"}))
+    assert Lexicon.collect([Dialogue("d", (kept,) * 40)], Schema([Slot.of("a", "name")]), cutoff=0.8).to_json() == {}
+
+
+@pytest.mark.parametrize("values", [["east"] * 9 + ["west"] * 2, ["east"] * 20, ["east"] * 40 + ["west", "north"]])
+def test_values_of_a_few_dialogues_are_not_all_values(values: list[str]) -> None:
+    assert known(*values) == {}
 
 
 def test_load_undoes_saving(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from somdst.errors import CorpusError, InputError  # noqa: E402
 from somdst.evaluate.saved import Saved, save  # noqa: E402
 from somdst.learn import Progress, Settings, Task, TrainResult, calibrate, export, read_task, train  # noqa: E402
 from somdst.learn.budget import BUDGET  # noqa: E402
-from somdst.learn.checkpoints import load_checkpoint, save_model  # noqa: E402
+from somdst.learn.checkpoints import load_checkpoint, read_weights, save_model  # noqa: E402
 from somdst.learn.training import empty_state_accuracy, fitted  # noqa: E402
 from somdst.memory.schema import Schema  # noqa: E402
 from somdst.model.folder import WEIGHTS, ModelFolder, shipped_path  # noqa: E402
@@ -94,6 +94,29 @@ def test_the_empty_state_of_dialogues_with_their_own_slots() -> None:
     written = open_corpus("domains", split="dev").dialogues[:3]
     states = [state for dialogue in written for state in dialogue.states()]
     assert empty_state_accuracy(written, Schema.multiwoz()) == 100 * sum(not state for state in states) / len(states)
+
+
+def test_a_part_of_the_old_weights_is_kept(trained: tuple[TrainResult, list[Progress]], tmp_path: Path) -> None:
+    start = trained[0].model
+    found = {}
+    for share in (0.0, 0.25):
+        settings = TINY.model_copy(update={"keep_start": share, "encoder_learning_rate": 1e-3})
+        train(DIALOGUES[:4], tmp_path / str(share), start_from=start, settings=Settings(**settings.model_dump()))
+        found[share] = read_weights(ModelFolder.open(tmp_path / str(share)))
+    for name, old in read_weights(ModelFolder.open(start)).items():
+        torch.testing.assert_close(found[0.25][name], 0.75 * found[0.0][name] + 0.25 * old)
+    assert any((found[0.0][name] != found[0.25][name]).any() for name in found[0.0])
+    with pytest.raises(InputError, match="keep_start needs a model to go on from"):
+        train(DIALOGUES[:4], tmp_path / "none", settings=Settings(encoder="tiny", keep_start=0.5))
+
+
+def test_going_on_takes_small_steps_and_keeps_half() -> None:
+    shipped = ModelFolder.open()
+    went_on = fitted(Settings(epochs=3), shipped.schema, shipped)
+    assert (went_on.encoder_learning_rate, went_on.decoder_learning_rate, went_on.keep_start) == (5e-5, 3e-4, 0.5)
+    chosen = fitted(Settings(encoder_learning_rate=1e-4, keep_start=0.0), shipped.schema, shipped)
+    assert (chosen.encoder_learning_rate, chosen.keep_start) == (1e-4, 0.0)
+    assert fitted(Settings(), shipped.schema).keep_start == 0.0
 
 
 @pytest.mark.slow

@@ -63,6 +63,12 @@ def update_average(average: Average, model: Any, decay: float, step: int) -> Non
     torch._foreach_lerp_([average[name] for name in names], list(current), 1 - decay)
 
 
+@torch.no_grad()
+def blended(weights: Average, start: Average, share: float) -> Average:
+    """The mean of two sets of weights, with this share of the second."""
+    return {name: torch.lerp(tensor, start[name], share) for name, tensor in weights.items()}
+
+
 @contextmanager
 def averaged(model: Any, average: Average | None) -> Iterator[None]:
     """The model with its averaged weights, for as long as the context lasts."""

@@ -69,6 +69,9 @@ class Settings(Design):
     average: float = Field(
         default=0.999, ge=0, lt=1, description="Decay of the running average of the weights; 0 takes the last weights."
     )
+    keep_start: float = Field(
+        default=0.0, ge=0, lt=1, description="Share of the old weights in the result, if it goes on from a model."
+    )
     precision: Precision = Field(
         default="auto", description="bf16, fp32, or auto: bf16 if the processor has instructions for it."
     )
@@ -137,6 +140,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "operation_weight": 1.0,
         "freeze_embeddings": False,
         "average": 0.0,
+        "keep_start": 0.0,
         "precision": "fp32",
         "wrong_states": 0.0,
         "perturb": 0.0,

@@ -36,7 +36,16 @@ from somdst.learn.checkpoints import (
 from somdst.learn.journal import Journal
 from somdst.learn.kinds import Kind, kind_of
 from somdst.learn.machine import computes_in_bf16
-from somdst.learn.optimisation import CLIP, Average, averaged, make_optimizer, schedule, trained, update_average
+from somdst.learn.optimisation import (
+    CLIP,
+    Average,
+    averaged,
+    blended,
+    make_optimizer,
+    schedule,
+    trained,
+    update_average,
+)
 from somdst.learn.progress import Listener, Meter, Position, Progress, TrainingRecord, silent
 from somdst.learn.settings import Settings
 from somdst.memory.dialogue import Dialogue
@@ -68,6 +77,8 @@ class _Run:
     optimizer: Any
     batches: Batches
     average: Average | None
+    start: Average | None
+    """The weights that it goes on from, if a part of them is kept."""
     journal: Journal
 
     @property
@@ -127,12 +138,15 @@ class Trainer:
         optimizer = make_optimizer(self.model, self.settings)
         self._start = _start_of_run(source, self.encoder, self.model)
         model, optimizer = accelerator.prepare(self.model, optimizer)
-        average = {n: p.detach().clone() for n, p in trained(self.model)} if self.settings.average else None
+        average, start = (
+            {name: parameter.detach().clone() for name, parameter in trained(self.model)} if wanted else None
+            for wanted in (self.settings.average, self.settings.keep_start)
+        )
         self._open_folder(accelerator)
         self._resume(optimizer, average)
         journal = Journal(self.out, self.position.step, active=accelerator.is_main_process)
         with self._signals():
-            outcome = self._loop(_Run(accelerator, model, optimizer, batches, average, journal))
+            outcome = self._loop(_Run(accelerator, model, optimizer, batches, average, start, journal))
         accelerator.wait_for_everyone()  # the others may go on from what the first process has just written
         return outcome
 
@@ -240,7 +254,7 @@ class Trainer:
     def _evaluate(self, run: _Run) -> float | None:
         """Measure the model on dev, and save it if it is the best so far."""
         position = self.position
-        with averaged(self.model, run.average):
+        with averaged(self.model, self._result(run)):
             measured: list[float | None] = [None]
             if self.evaluate and run.is_first:
                 predictor = self.kind.predictor(
@@ -257,6 +271,12 @@ class Trainer:
                 metrics = {"step": position.step, "dev_joint_goal_accuracy": accuracy}
                 self.kind.save(self.out, self.model, self.encoder, lexicon=self.lexicon, metrics=metrics)
         return accuracy
+
+    def _result(self, run: _Run) -> Average | None:
+        """The weights to measure and to save; None for those that the model has."""
+        if run.start is None:
+            return run.average
+        return blended(run.average or dict(trained(self.model)), run.start, self.settings.keep_start)
 
     def _checkpoint(self, run: _Run) -> None:
         if not run.is_first:

@@ -35,6 +35,10 @@ from somdst.model.encoding import Encoder
 from somdst.model.folder import ModelFolder
 from somdst.model.prediction import Predictor
 
+GOING_ON = {"encoder_learning_rate": 5e-5, "decoder_learning_rate": 3e-4, "keep_start": 0.5}
+"""Settings of a run that goes on from a model: small steps, and half of the old weights in the result. Larger steps and
+new weights alone learn more from many dialogues, and forget more of everything else (docs/experiments.md)."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
@@ -88,6 +92,8 @@ def train(
     if start is not None and chosen.system != SOM_DST:
         raise InputError(f"A {chosen.system} starts from a pretrained encoder: leave out the model to go on from.")
     if start is None:
+        if chosen.keep_start:
+            raise InputError("keep_start needs a model to go on from: give one, or leave it out.")
         check_encoder(chosen.encoder)
     task = read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
     fit = kind.settings(fitted(chosen, task.schema, start))
@@ -132,6 +138,7 @@ def fitted(settings: Settings, schema: Schema, start: ModelFolder | None = None)
     found: dict[str, object] = {}
     if start is not None:
         found = {name: getattr(start.config, name) for name in SHARED if name not in chosen}
+        found |= {name: value for name, value in GOING_ON.items() if name not in chosen}
         if "slot_names" not in chosen:  # it knows its own slots by heart, and no others
             names = start.config.slot_names
             found["slot_names"] = "all" if names == "others" and start.schema != schema else names
