@@ -79,6 +79,8 @@ class Clients:
         for id in sorted(self.made - self.erased):
             for kind in ("turn", "correction"):
                 self._acknowledged(kind, id)
+            for _ in range(3):
+                self._write_and_read(id)
             for version in range(self.sent("read", id).answer.get("version", 0) + 1):
                 self.sent("version", id, named=version)
         id, key = self._create(self._chance), f"{self.prefix}-last"
@@ -211,6 +213,17 @@ class Clients:
         for _ in range(10):
             if self._insist(self._request(kind, id, self._chance), self._chance).acknowledged:
                 return
+
+    def _write_and_read(self, id: str) -> None:
+        """A turn, and reads of the log from all replicas until it is answered."""
+        turn, chance = self._request("turn", id, self._chance), random.Random(self._chance.random())
+        writer = threading.Thread(target=self._insist, args=(turn, chance))
+        writer.start()
+        for url in itertools.cycle(self.urls):
+            self._call(Request("log", id, "", None, None, None), url)
+            if not writer.is_alive():
+                break
+        writer.join()
 
     def _create(self, chance: random.Random) -> str:
         request = self._request("create", "", chance)

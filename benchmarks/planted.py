@@ -107,7 +107,7 @@ def transaction() -> None:
         def append_many(store: Store, many: Sequence[Any]) -> Any:
             _KEPT.list = []
             outcomes = real(store, many)
-            time.sleep(0.05)
+            time.sleep(0.2)
             for statement, rows in _KEPT.list:
                 with store.database.write() as connection:
                     connection.execute(statement, rows)
