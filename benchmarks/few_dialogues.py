@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -69,9 +69,6 @@ class Point:
     others: float
     """Turns right on dialogues about other things."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def main(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the runs.")],
@@ -87,7 +84,10 @@ def main(
 ) -> None:
     if picture is not None and picture.suffix != ".svg":
         raise InputError(f"The picture is an SVG file, not {picture.name}.")
-    numbers = sorted(int(size) for size in options.listed(sizes))
+    if not all(size.isdecimal() for size in options.listed(sizes)):
+        raise InputError(f"Sizes are numbers of dialogues, such as 0,5,20, not {sizes}.")
+    numbers = sorted(map(int, options.listed(sizes)))
+    asked = {"turns": turns, "measured": measured, "model": model, "seed": seed, "most": numbers[-1]}
     sizing = {"most": numbers[-1], "measured": measured, "seed": seed}
     parts = [part for corpus in corpora for part in read_parts(corpus, options.listed(services), **sizing)]
     others = open_corpus("domains", split="dev").dialogues[:measured]
@@ -101,12 +101,15 @@ def main(
                 if not kept.exists():
                     folder = out / f"{part.name}-{size}"
                     point = learn_from(part, size, folder, others, turns, model, seed, listener)
-                    write_text(kept, json.dumps(point.to_json(), indent=1))
-                points.append(Point(**json.loads(kept.read_text())))
+                    write_text(kept, json.dumps({"asked": asked, "point": asdict(point)}, indent=1))
+                found = json.loads(kept.read_text())
+                if found["asked"] != asked:
+                    raise InputError(f"{kept} was measured with other options: give another folder.")
+                points.append(Point(**found["point"]))
     if picture is not None:
         draw(points, picture)
     if as_json:
-        print_json({"points": [point.to_json() for point in points]})
+        print_json({"points": [asdict(point) for point in points]})
     else:
         print_tables([table(points)])
 
@@ -182,7 +185,7 @@ def measure_on(predictor: Predictor, dialogues: Sequence[Dialogue], schema: Sche
 def table(points: Sequence[Point]) -> Table:
     figures = "joint accuracy", "turns right", "empty state", "other domains"
     columns = "learned", "dialogues", "epochs", "minutes", *figures
-    rows = tuple(tuple(point.to_json().values()) for point in points)
+    rows = tuple(tuple(asdict(point).values()) for point in points)
     note = "Empty state: the joint accuracy of a tracker that never writes. Other domains: turns right there."
     return Table("few_dialogues", "What a few dialogues are worth", columns, rows, note)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import few_dialogues
@@ -58,3 +60,6 @@ def test_a_few_dialogues(tmp_path: Path) -> None:
     assert [point["dialogues"] for point in points] == [0, 1]
     assert points[0]["epochs"] == 0 < points[1]["epochs"] <= few_dialogues.MOST_EPOCHS
     assert picture.read_text().count("<svg") == 1
+    again = [sys.executable, "benchmarks/few_dialogues.py", str(tmp_path / "runs"), "synthetic", *arguments]
+    done = subprocess.run([*again, "--turns", "31"], capture_output=True, text=True)
+    assert done.returncode == 2 and "was measured with other options: give another folder." in done.stderr

@@ -36,8 +36,8 @@ from somdst.model.folder import ModelFolder
 from somdst.model.prediction import Predictor
 
 GOING_ON = {"encoder_learning_rate": 5e-5, "decoder_learning_rate": 3e-4, "keep_start": 0.5}
-"""Settings of a run that goes on from a model: small steps, and half of the old weights in the result. Larger steps and
-new weights alone learn more from many dialogues, and forget more of everything else (docs/experiments.md)."""
+"""Settings of a run that goes on from a model: small steps, and half of the old weights in the result. With larger
+steps and new weights alone, a few dialogues make a model forget much else (docs/experiments.md)."""
 
 
 @dataclass(frozen=True, slots=True)
