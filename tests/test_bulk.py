@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripted import STOP, RuleOpener, RulePredictor
+from scripted import STOP, AnyRules, RuleOpener, RulePredictor
 from waiting import until
 
-from somdst import Dialogue, Tracker, Turn
+from somdst import Dialogue, Schema, Slot, State, Tracker, Turn
 from somdst.bulk import annotate, annotate_all, annotate_file
 from somdst.bulk.annotating import Pretrained
 from somdst.bulk.resumable import Listener, Plan
@@ -45,6 +45,23 @@ def dialogues(count: int) -> list[Dialogue]:
         )
         for i in range(count)
     ]
+
+
+def test_a_dialogue_with_its_own_schema_is_tracked_under_it() -> None:
+    pizza = Schema([Slot.of("pizza", "size"), Slot.of("pizza", "name", redact=True)])
+    own = Dialogue("own", (Turn("", "pizza size large, pizza name roma"), Turn("", "hotel area north")), schema=pizza)
+    other = Dialogue("other", (Turn("", "hotel area north, pizza size large"),))
+    reads_any = Tracker(AnyRules())
+    first, second = annotate(reads_any, [own, other])
+    assert [result.state for result in first.results] == [State({"pizza-size": "large", "pizza-name": "roma"})] * 2
+    assert second.results[-1].state == State({"hotel-area": "north"})
+    line = first.to_json()
+    assert line["schema"] == pizza.content() and line["turns"][0]["state"]["pizza-name"] == "[redacted]"
+    assert "schema" not in second.to_json()
+    given = Tracker(AnyRules(), schema=Schema([Slot.of("hotel", "area")]))
+    for tracker in (given, RuleOpener()()):  # a schema that was asked for, and a model with slots of its own
+        (ignored,) = annotate(tracker, [own])
+        assert ignored.results[-1].state == State({"hotel-area": "north"}) and "schema" not in ignored.to_json()
 
 
 def write(path: Path, items: list[Dialogue], *, bad: dict[int, str] | None = None) -> Path:

@@ -253,11 +253,14 @@ class _Comparing:
     def _runs(self, entry: Entry, part: str, dialogues: Sequence[Dialogue]) -> Saved:
         """A system's predictions. They are kept in its folder, so that a resumed comparison has them at once."""
         phase = Phase(f"comparing on {part}", count_turns(dialogues), self._listener(entry))
-        folder = self.out / entry.name
-        return predictions(folder, self._predictor(entry), dialogues, part=part, progress=phase.advance)
+        predictor = self._predictor(entry)
+        predictor.precision = machine.precision_in(self.settings.precision)  # as in training: some take long for this
+        return predictions(self.out / entry.name, predictor, dialogues, part=part, progress=phase.advance)
 
-    def _predictor(self, entry: Entry) -> Predictor:
-        return open_predictor(self.out / entry.name, engine="torch")
+    def _predictor(self, entry: Entry) -> SystemPredictor | TorchPredictor:
+        predictor = open_predictor(self.out / entry.name, engine="torch")
+        assert isinstance(predictor, (SystemPredictor, TorchPredictor))
+        return predictor
 
     def _cost(self, entry: Entry) -> Cost:
         dialogues, listener = self.dev[: self.timed], self._listener(entry)

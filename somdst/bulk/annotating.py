@@ -115,13 +115,19 @@ def annotate(
     batch: int = BATCH,
     progress: Callable[[int], None] = lambda turns: None,
 ) -> list[Annotated]:
-    """Track every dialogue from its start. `progress` gets the number of turns of every batch."""
+    """Track every dialogue from its start, under its own schema as `Tracker.for_dialogue` says. `progress` gets the
+    number of turns of every batch."""
+    trackers = [tracker.for_dialogue(dialogue) for dialogue in dialogues]
     results: list[list[Result]] = [[] for _ in dialogues]
     for places in rolling_batches([len(dialogue.turns) for dialogue in dialogues], batch=batch):
         steps = [
             (results[place][-1].snapshot if turn else EMPTY, dialogues[place].turns[turn]) for place, turn in places
         ]
-        for (place, _), result in zip(places, tracker.step_many(steps), strict=True):
+        done = tracker.step_many(steps, under=[trackers[place] for place, _ in places])
+        for (place, _), result in zip(places, done, strict=True):
             results[place].append(result)
         progress(len(steps))
-    return [Annotated(dialogue, tuple(done)) for dialogue, done in zip(dialogues, results, strict=True)]
+    return [
+        Annotated(replace(dialogue, schema=None if own is tracker else own.schema), tuple(done))
+        for dialogue, own, done in zip(dialogues, trackers, results, strict=True)
+    ]

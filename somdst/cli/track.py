@@ -116,12 +116,13 @@ def _show(tracker: Tracker, dialogues: list[Dialogue]) -> None:
 
     console = answers()
     for dialogue in dialogues:
-        conversation = tracker.start()
+        own = tracker.for_dialogue(dialogue)
+        conversation = own.start()
         console.rule(plain(dialogue.id), style="dim")
         for number, turn in enumerate(dialogue.turns, start=1):
             result = conversation.update(user=turn.user, system=turn.system)
             view = rendering.turn_view(
-                turn, result.entry, result.snapshot, tracker.schema, number=number, width=console.width
+                turn, result.entry, result.snapshot, own.schema, number=number, width=console.width
             )
             console.print(view)
     console.print(rendering.LEGEND)

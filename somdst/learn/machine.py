@@ -50,6 +50,13 @@ def computes_in_bf16() -> bool:
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
+def precision_in(setting: str) -> str:
+    """bf16 or fp32: what a setting of `precision` means on this machine."""
+    if setting == "auto":
+        return "bf16" if computes_in_bf16() else "fp32"
+    return setting
+
+
 def bf16_works() -> bool:
     """Whether a bfloat16 product works. It is only tried if the processor announces AMX."""
     try:

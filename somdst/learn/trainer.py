@@ -35,7 +35,7 @@ from somdst.learn.checkpoints import (
 )
 from somdst.learn.journal import Journal
 from somdst.learn.kinds import Kind, kind_of
-from somdst.learn.machine import computes_in_bf16
+from somdst.learn.machine import precision_in
 from somdst.learn.optimisation import (
     CLIP,
     Average,
@@ -122,9 +122,7 @@ class Trainer:
     @cached_property
     def precision(self) -> str:
         """bf16 or fp32: the setting, or what is faster on this machine."""
-        if self.settings.precision == "auto":
-            return "bf16" if computes_in_bf16() else "fp32"
-        return self.settings.precision
+        return precision_in(self.settings.precision)
 
     def run(self) -> Outcome:
         """Train, or go on where the run in the folder was stopped."""

@@ -49,7 +49,7 @@ class Housekeeping:
                 if deleted := await asyncio.to_thread(self._store.expire):
                     log("expired", conversations=deleted)
             except StoreError as error:
-                log("expiry failed", reason=str(error))
+                log("expiry failed", level=logging.ERROR, reason=str(error))
             await asyncio.sleep(EXPIRY_INTERVAL)
 
     def _remember(self, known: Sequence[ApiKey]) -> None:

@@ -49,24 +49,22 @@ class Rules:
     threshold: float = 0.0
 
 
-def step(
-    predictor: Predictor, steps: Sequence[Step], rules: Rules | Sequence[Rules], *, time: datetime | None = None
-) -> list[Result]:
+def step(predictor: Predictor, steps: Sequence[Step], rules: Rules | Sequence[Rules]) -> list[Result]:
     """What turns do to as many memories, in one run of the predictor. `rules` are those of all, or one for each."""
     if not steps:
         return []
     each = [rules] * len(steps) if isinstance(rules, Rules) else rules
     inputs = [turn_input(predictor, *one, own.schema) for one, own in zip(steps, each, strict=True)]
-    time = time or now()
+    time = now()
     return [
         Result.of(snapshot, _entry(snapshot, turn, prediction, own, model=predictor.model_id, time=time), prediction)
         for (snapshot, turn), own, prediction in zip(steps, each, predictor.predict(inputs), strict=True)
     ]
 
 
-def turn_input(predictor: Predictor, snapshot: Snapshot, turn: Turn, schema: Schema | None = None) -> TurnInput:
+def turn_input(predictor: Predictor, snapshot: Snapshot, turn: Turn, schema: Schema) -> TurnInput:
     """What a predictor reads of a memory: the last turns, and the slots that it knows. It never sees a label."""
-    known = (schema or predictor.schema) if reads_schemas(predictor) else predictor.schema
+    known = schema if reads_schemas(predictor) else predictor.schema
     state = snapshot.state.within(known)  # the rest was written under another model: kept, but this one cannot read it
     return input_at([*(item.turn for item in snapshot.recent), turn], state, history=predictor.history, schema=schema)
 

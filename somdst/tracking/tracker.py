@@ -15,11 +15,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 
 from somdst.errors import InputError, ModelError, did_you_mean
-from somdst.memory.dialogue import Turn
+from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, Value, value_from_json
 from somdst.model.prediction import Predictor
@@ -89,6 +88,13 @@ class Tracker:
         except ModelError as error:  # here the schema is the input, and the model was there first
             raise InputError(str(error)) from error
 
+    def for_dialogue(self, dialogue: Dialogue) -> Tracker:
+        """The tracker of a dialogue: with the dialogue's own schema, unless this one was given a schema or its model has
+        a fixed one."""
+        if dialogue.schema is None or self.schema is not self.predictor.schema or not reads_schemas(self.predictor):
+            return self
+        return self.under(dialogue.schema)
+
     @property
     def compiled(self) -> bool:
         """Whether the model has this schema ready. If not, the next turn takes longer, or `compile` does it now."""
@@ -101,19 +107,17 @@ class Tracker:
 
     # Pure steps: a snapshot in, a result out
 
-    def step(self, snapshot: Snapshot, turn: Turn, *, time: datetime | None = None) -> Result:
+    def step(self, snapshot: Snapshot, turn: Turn) -> Result:
         """What a turn does to a conversation."""
-        return self.step_many([(snapshot, turn)], time=time)[0]
+        return self.step_many([(snapshot, turn)])[0]
 
-    def step_many(
-        self, steps: Sequence[Step], *, under: Sequence[Tracker] | None = None, time: datetime | None = None
-    ) -> list[Result]:
+    def step_many(self, steps: Sequence[Step], *, under: Sequence[Tracker] | None = None) -> list[Result]:
         """What turns do to as many conversations, in one run of the model. If one turn is bad, none is tracked. With
         `under`, each has the schema of its own tracker, which `Tracker.under` made of this one."""
         for _, turn in steps:
             check_turn(turn)
         rules = self.rules if under is None else [tracker.rules for tracker in under]
-        return step(self.predictor, steps, rules, time=time)
+        return step(self.predictor, steps, rules)
 
     def correct(
         self,
