@@ -6,6 +6,7 @@ import gzip
 import lzma
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,14 +33,18 @@ def open_binary(path: Path, mode: str = "rb") -> IO[bytes]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to that replaces `path` once it is on the disk; if anything fails, `path` stays as it was."""
-    draft = path.with_name(f".{secrets.token_hex(4)}-{path.name}")  # the same ending, so the same compression
+    """A file to write to that replaces `path` once it is on the disk; if anything fails, `path` stays as it was. A link
+    stays a link, and a file keeps its permissions."""
+    target = path.resolve()
+    draft = target.with_name(f".{secrets.token_hex(4)}-{target.name}")  # the same ending, so the same compression
     try:
         with open_binary(draft, "wb") as stream:
+            if target.exists():
+                shutil.copymode(target, draft)
             yield stream
         with draft.open("rb") as written:
             os.fsync(written.fileno())
-        draft.replace(path)
+        draft.replace(target)
     except OSError as error:
         raise FileError(f"Cannot write {path}: {reason(error)}. What was there before is intact.") from error
     finally:

@@ -22,7 +22,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "duplicate names after cleaning": (
         {"domains": {"d": {"Book Day": None, "book_day": None}}},
-        'Two slots are called "d-book_day", but for capitals, spaces and underscores',
+        'Two slots have the same name "d-book_day", apart from capitals, spaces and underscores',
     ),
     "duplicate values after cleaning": (listing(["red", "Red "]), 'lists the value "Red " twice'),
     "every slot differs from every other": (

@@ -158,8 +158,9 @@ def test_a_conversation_with_a_schema_of_its_own(store: Store) -> None:
         assert len((await session.call("explain", conversation=id, slot="pizza-topping"))["events"]) == 1
         then = await session.call("track_turn", user="pizza topping egg, hotel area north", conversation=id)
         assert then["state"] == {"pizza-size": "large", "pizza-topping": "egg"}
-        again = await session.call("track_turn", user="pizza topping ham", schema=schema)
-        assert again["schema"] == schema and again["conversation"] != id
+        for same in (schema, json.dumps(PIZZA)):  # by its id, and as text
+            again = await session.call("track_turn", user="pizza topping ham", schema=same)
+            assert again["schema"] == schema and again["conversation"] != id
         own = await session.call("track_turn", user="pizza topping ham, hotel area north")
         assert own["state"] == {"hotel-area": "north"} and own["schema"] is None
         for problem in (
@@ -167,11 +168,12 @@ def test_a_conversation_with_a_schema_of_its_own(store: Store) -> None:
             await session.problem("track_turn", user="hello", schema={"domains": {}}),
             await session.problem("track_turn", user="hello", schema={}),
             await session.problem("track_turn", user="hello", schema="0" * 24),
+            await session.problem("track_turn", user="hello", schema="pizza"),
         ):
             assert problem.endswith("."), problem
 
     talk(store, script, AnyRules())
-    assert len(store.page(LOCAL).records) == 3  # what was refused started no conversation
+    assert len(store.page(LOCAL).records) == 4  # what was refused started no conversation
 
 
 def test_a_bad_schema_is_one_sentence_and_nothing_is_stored(store: Store) -> None:

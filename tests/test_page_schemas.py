@@ -99,7 +99,7 @@ def test_a_form_and_then_a_chat(visit: Visit, service: str) -> None:  # noqa: F8
         (json.dumps(JSON_SCHEMA), "Ready: 2 slots about table."),
         ("domains:\n\tbike: x", "The schema is not valid YAML: found character that cannot start any token in line 2."),
         ('{"domains": {', "The schema is not valid JSON: Expecting property name enclosed in double quotes in line 1."),
-        ("domains: {bike: {Day: , day: }}", "Two slots are called"),
+        ("domains: {bike: {Day: , day: }}", "Two slots have the same name"),
     ],
     ids=["YAML", "JSON", "JSON Schema", "bad YAML", "bad JSON", "the same name"],
 )

@@ -194,12 +194,25 @@ def test_schemas_live_as_long_as_they_are_used(database: str) -> None:
     store.close()
 
 
+def test_a_schema_that_is_deleted_meanwhile_stops_no_other_write(database: str) -> None:
+    store = Store(database)
+    first, second = store.create("a"), store.create("b")
+    store.schemas.add("a", PIZZA)
+    changed = edits.change_schema(EMPTY, PIZZA, id=PIZZA.id)
+    said = edits.correct(EMPTY, {"pizza-size": "large"})
+    store.schemas.delete("a", PIZZA.id)
+    refused, done = store.append_many([Write("a", first.id, changed), Write("b", second.id, said)])
+    assert isinstance(refused, NotFound) and PIZZA.id in str(refused)
+    assert done == said.snapshot and store.read("a", first.id).version == 0
+    store.close()
+
+
 def test_a_tenant_has_a_bounded_number(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored, "MOST", 2)
     store = Store(database)
     for schema in (PIZZA, CAFE, PIZZA):
         store.schemas.add("a", schema)
-    with pytest.raises(InputError, match="You have 2 schemas, the most there can be"):
+    with pytest.raises(InputError, match="You have 2 schemas, which is the maximum"):
         store.create("a", schema=Schema([Slot.of("one", "more")]))
     assert store.page("a").records == (), "nothing was stored"
     store.schemas.add("b", Schema([Slot.of("one", "more")]))

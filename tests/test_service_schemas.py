@@ -98,6 +98,18 @@ def test_schemas_are_listed_a_page_at_a_time(zoo: Client) -> None:
         zoo.delete_schema(id)
 
 
+def test_a_slot_with_a_slash_and_one_with_the_longest_name(client: Client, http: httpx.Client) -> None:
+    long = f"{'d' * 100}-{'n' * 100}"
+    schema = Schema([Slot.of("pizza", "half/half"), Slot.of(*long.split("-"))])
+    conversation = client.start(schema=schema)
+    conversation.correct("pizza-half/half", "ham")
+    path = f"/v1/conversations/{conversation.id}/slots"
+    for name in ("pizza-half/half", "pizza-half%2Fhalf"):
+        assert http.get(f"{path}/{name}/history").json()["value"] == "ham"
+    assert conversation.correct(long, "x").state[long] == "x"
+    assert http.get(f"{path}/{long}/history").json()["value"] == "x"
+
+
 @pytest.mark.parametrize("inline", [True, False], ids=["inline", "by its id"])
 def test_a_conversation_with_a_schema_of_its_own(client: Client, http: httpx.Client, inline: bool) -> None:
     conversation = client.start(subject="s", schema=PIZZA if inline else client.add_schema(PIZZA))

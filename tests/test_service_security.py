@@ -21,7 +21,7 @@ from waiting import LIMIT
 
 from somdst import Client, State
 from somdst.errors import InputError
-from somdst.service.api_keys import Keys, load_keys
+from somdst.service.api_keys import Keys, add_key, load_keys
 from somdst.service.guards import TOKENS, depth, loopback
 from somdst.service.server import bind
 
@@ -326,6 +326,37 @@ def test_keys(tmp_path: Path) -> None:
         Keys([])
     with pytest.raises(InputError, match="Cannot read"):
         load_keys(tmp_path / "nothing", {})
+
+
+def test_a_key_file_keeps_its_permissions_and_its_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "keys", tmp_path / "link"
+    add_key(path, "acme")
+    assert path.stat().st_mode & 0o777 == 0o600, "a new one is its owner's alone"
+    path.chmod(0o640)
+    link.symlink_to(path)
+    key = add_key(link, "zoo")
+    assert link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
+    keys = load_keys(path, {})
+    assert keys is not None and keys.tenant(key) == "zoo"
+    with pytest.raises(InputError, match=r"Cannot read the API keys in .*: Is a directory"):
+        add_key(tmp_path, "acme")
+
+
+def test_keys_are_read_once_their_file_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys"
+    path.write_text("acme:0123456789abcdef\n")
+    keys = load_keys(path, {})
+    assert keys is not None
+    path.write_text("zoo:fedcba9876543210\n")
+    with monkeypatch.context() as forbidden:  # the tests may run as root, who can read everything
+        forbidden.setattr(Path, "read_text", partial(_refuse, path))
+        assert keys.tenant("0123456789abcdef") == "acme", "the keys before stay in force"
+    path.chmod(0o600)
+    assert keys.tenant("0123456789abcdef") is None and keys.tenant("fedcba9876543210") == "zoo"
+
+
+def _refuse(path: Path, *_: object, **__: object) -> str:
+    raise PermissionError(13, "Permission denied", str(path))
 
 
 def test_depth_counts_brackets_outside_strings() -> None:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scripted import RulePredictor
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from somdst.errors import Conflict, KeyReused, NotFound, StateError, StoreError, Unavailable
 from somdst.memory.dialogue import Turn
@@ -325,6 +326,30 @@ def test_verify_finds_damage(store: Store) -> None:
     assert "entries 2 to 2" in found[gap.id]
     assert "does not replay" in found[lie.id]
     assert "cannot be replayed" in found[broken.id]
+
+
+def test_a_damaged_conversation_stops_no_other(store: Store) -> None:
+    fine, cut = store.create("a"), store.create("b")
+    with store.database.write() as connection:
+        connection.execute(text("UPDATE conversations SET snapshot = '{\"state\":' WHERE id = :id"), {"id": cut.id})
+    found, damaged = store.read_many([("a", fine.id), ("b", cut.id)])
+    assert isinstance(found, Record) and found.id == fine.id
+    assert isinstance(damaged, StoreError) and f"The stored conversation {cut.id} is damaged" in str(damaged)
+
+
+def test_an_export_names_the_conversation_that_it_stops_at(store: Store) -> None:
+    record = store.create("a")
+    for words in ("hotel area north", "hotel area south"):
+        say(store, record, words)
+    with store.database.write() as connection:
+        connection.execute(text("DELETE FROM entries WHERE version = 1"))
+    with pytest.raises(StoreError, match=f"The conversation {record.id} cannot be exported"):
+        list(export(store, every=True))
+
+
+def test_bugs_are_not_called_an_outage(store: Store) -> None:
+    with pytest.raises(IntegrityError), store.database.write() as connection:
+        connection.execute(text("INSERT INTO entries (conversation) VALUES ('nobody')"))
 
 
 def test_verify_finds_a_wrong_pointer(store: Store) -> None:

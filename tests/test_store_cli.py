@@ -82,7 +82,7 @@ def test_erase_and_expire(path: Path) -> None:
         (("serve", "--host", "0.0.0.0"), "listens on loopback only"),
         (("serve", "--keys", "/nowhere/keys"), "Cannot read the API keys in /nowhere/keys"),
         (("serve", "--other", "candidate"), "given as NAME=FOLDER"),
-        (("serve", "--log-level", "loud"), "The log level must be"),
+        (("serve", "--log-level", "loud"), "is not one of 'debug', 'info', 'warning', 'error'"),
         (("serve", "--port", "0", "--database", "mysql://x/y"), "must be an SQLite file or a PostgreSQL URL"),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_file_that_is_no_database(path: Path, tmp_path: Path, command: tuple[s
         other = sqlite3.connect(file)
         other.execute("CREATE TABLE notes (words TEXT)")
         other.close()
-        sentence = "This is not a somdst database: it has a table notes. Name another."
+        sentence = "This is not a somdst database: it has a table notes. Give another file or database."
     else:
         file.mkdir()
         sentence = f"There is no database {file}: give the file that `somdst serve` was started with."

@@ -138,6 +138,25 @@ def test_what_is_not_empty_is_left_alone(filled: str, tmp_path: Path, postgres: 
     assert copy(filled, used.database.url.render_as_string(hide_password=False)).conversations == 3
 
 
+def test_schemas_without_conversations_are_not_empty_either(filled: str, postgres: PostgresServer) -> None:
+    target = postgres.new_database()
+    store = Store(target)
+    store.schemas.add("a", Schema.multiwoz())
+    store.close()
+    with pytest.raises(StoreError, match="not empty"):
+        copy(filled, target)
+
+
+def test_a_newer_database_is_not_copied_in_part(filled: str, tmp_path: Path) -> None:
+    database = Database(filled)
+    with database.write() as connection:
+        connection.execute(text("INSERT INTO migrations VALUES (:number, 0)"), {"number": LATEST + 1})
+    database.close()
+    with pytest.raises(StoreError, match="newer somdst"):
+        copy(filled, str(tmp_path / "copy.sqlite"))
+    assert [path.name for path in tmp_path.iterdir() if "copy" in path.name] == []
+
+
 def test_a_copy_that_fails_leaves_nothing(tmp_path: Path) -> None:
     empty = tmp_path / "empty.sqlite"
     empty.touch()

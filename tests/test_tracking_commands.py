@@ -251,6 +251,13 @@ def talking_script() -> str:
     )
 
 
+def test_through_a_pipe_every_answer_is_printed_once(tmp_path: Path) -> None:
+    script = tmp_path / "talk.py"
+    script.write_text(talking_script())
+    done = subprocess.run([sys.executable, str(script)], input="/why hotel-area\n", capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == "hotel area is nothing: nothing has happened to it.\n"
+
+
 def test_in_a_real_terminal(tmp_path: Path) -> None:
     script = tmp_path / "talk.py"
     script.write_text(talking_script())
@@ -366,7 +373,7 @@ def test_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "broken" / "config.json").write_text("{")
     (tmp_path / "broken" / "schema.json").write_text("{}")
     code, out, err = run("models", tmp_path)
-    assert code == 0 and "51.25" in out and "torch" in out and "passed over" in err
+    assert code == 0 and "51.25" in out and "torch" in out and "skipped" in err
     code, out, _ = run("models", tmp_path, "--json")
     found = {row["name"]: row for row in json.loads(out)["models"]}
     first = found[str(folder)]

@@ -8,6 +8,7 @@ that the workers write. A Parquet row is a dialogue; `id` and `turns` (a list of
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import warnings
 from collections.abc import Generator, Iterator
@@ -44,6 +45,7 @@ def annotate_on_ray(
     """Annotate `source` into `target` with `workers` actors, on the cluster at `address` or on this machine."""
     as_file = target.endswith((".jsonl", ".parquet"))
     _check_target(target, force=force)
+    _ = opener.identity  # a model or schema that cannot be opened is an error before Ray starts
     checked = _check_source(source, keep_going=keep_going)
     listener.start(Plan(checked))
     began = perf_counter()
@@ -248,12 +250,14 @@ def _ray(address: str | None, workers: int) -> Iterator[Any]:
     except ImportError:
         raise InputError("The engine ray needs the extra `ray`: pip install 'somdst[ray]'.") from None
     started = not ray.is_initialized()
+    address = address or os.environ.get("RAY_ADDRESS")
     if started:
         local = {"num_cpus": workers + 1, "include_dashboard": False} if address is None else {"address": address}
         try:
             ray.init(logging_level=logging.ERROR, log_to_driver=False, **local)
         except (ConnectionError, ValueError) as error:
-            raise InputError(f"There is no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
+            failed = f"There is no Ray cluster at {address}" if address else "Ray cannot be started"
+            raise InputError(f"{failed}: {str(error).splitlines()[0]}") from None
     try:
         with _quiet(ray), warnings.catch_warnings(action="ignore"):
             yield ray

@@ -78,9 +78,9 @@ class Listener:
 
     start: Callable[[Plan], None] = lambda plan: None
     turns: Callable[[int], None] = lambda turns: None
-    """So many more turns were annotated."""
+    """Called with the number of turns just annotated."""
     saved: Callable[[int], None] = lambda dialogues: None
-    """So many more dialogues are in OUT.partial."""
+    """Called with the number of dialogues just written to OUT.partial."""
 
 
 def annotate_file(
@@ -258,6 +258,9 @@ class Partial:
 
     def finish(self) -> None:
         try:
+            if self._stream is not None:
+                os.fsync(self._stream.fileno())
+                self._stream.close()
             self.path.replace(self.target)
             self.key_path.unlink()
         except OSError as error:

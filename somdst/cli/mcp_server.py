@@ -31,12 +31,13 @@ def mcp(
             show_default=False,
         ),
     ] = None,
+    retention_days: options.RetentionOption = None,
 ) -> None:
     """Offer the tracker to a language model as MCP tools: track_turn, get_state, correct, undo, explain, what_to_ask.
 
     A client such as a desktop assistant starts it and talks to it over stdin and stdout. With --http it listens at
     /mcp; --host, --port, --keys and --insecure are for that. It can share its database with `somdst serve`, whose page
-    then shows the conversations.
+    then shows the conversations; give both the same --retention-days.
 
     Example: `somdst mcp --http --port 8000`
     """
@@ -49,7 +50,7 @@ def mcp(
         if database is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="somdst-mcp-", dir=memory_folder()))
             database = f"{folder}/conversations.sqlite"
-        store = stack.enter_context(closing(Store(database)))
+        store = stack.enter_context(closing(Store(database, retention=options.days(retention_days))))
         tracker = Tracker.from_pretrained(model, schema=schema, threshold=threshold, threads=threads)
         server = build_server(tracker, store)
         _clean_up_when_killed(stack)

@@ -12,6 +12,7 @@ import typer
 
 from somdst.cli import options
 from somdst.cli.output import Bar, counted, notice, print_json, print_tables
+from somdst.errors import InputError
 
 if TYPE_CHECKING:
     from somdst.corpora.perturbation import Perturbation
@@ -108,6 +109,8 @@ def evaluate(
     from somdst.evaluate.run import parse_oracles, run
 
     oracles, kinds = parse_oracles(oracle), parse_perturbations(perturb)
+    if save is not None and not save.resolve().parent.is_dir():
+        raise InputError(f"There is no folder {save.parent} to save {save.name} in: make it first.")
     trial = given.open(model, corpus, schema=schema)
     predictor, slots = trial.predictor, trial.schema
     how: dict[str, Any] = {"schema": slots, "oracle": oracles, "threshold": threshold, "batch_size": given.batch_size}

@@ -34,7 +34,7 @@ def models(
 
     found, damaged = find_models(folders or [Path()])
     for error in damaged:
-        notice(f"passed over: {error}")
+        notice(f"skipped: {error}")
     if as_json:
         print_json({"models": [asdict(row) for row in found]})
         return

@@ -6,6 +6,7 @@ Options that always come together are the fields of a dataclass, which a command
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -44,6 +45,11 @@ ThresholdOption = Annotated[
 ]
 EngineOption = Annotated[str, typer.Option("--engine", help="onnx, torch, or auto: onnx if exported, else torch.")]
 PrecisionOption = Annotated[str, typer.Option("--precision", help="Precision of the onnx engine: int8 or float32.")]
+MOST_DAYS = 36_500
+RetentionOption = Annotated[
+    float | None,
+    typer.Option(min=0, max=MOST_DAYS, help="Erase conversations this many days after their last change."),
+]
 DatabaseOption = Annotated[
     str,
     typer.Option(envvar="SOMDST_DATABASE", help="SQLite file, or a URL such as postgresql://user@host/name."),
@@ -53,6 +59,11 @@ ThreadsOption = Annotated[
     typer.Option("--threads", min=1, help="Threads of the model; by default one per core.", show_default=False),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for programs.")]
+
+
+def days(number: float | None) -> timedelta | None:
+    """An option in days."""
+    return None if number is None else timedelta(days=number)
 
 
 def command_group(help: str) -> typer.Typer:

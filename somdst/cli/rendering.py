@@ -86,7 +86,7 @@ def said(turn: Turn, entry: Entry | None = None) -> Group:
 def did(entry: Entry) -> Padding:
     """What an entry did, held back and refused."""
     lines: list[Text] = [change_line(change) for change in entry.changes]
-    lines += [Text(f"? {item.question}", style=PENDING) for item in entry.held]
+    lines += [Text(f"? {plain(item.question)}", style=PENDING) for item in entry.held]
     lines += [_refusal(item) for item in entry.refused]
     if not lines:
         lines = [Text("nothing changes", style="dim italic")]
@@ -175,7 +175,7 @@ def _what_happened(event: SlotEvent) -> Text:
     if event.refused is not None:
         return _refusal(event.refused)
     if event.pending is not None:
-        return Text(f"? {event.pending.question}", style=PENDING)
+        return Text(f"? {plain(event.pending.question)}", style=PENDING)
     return Text(event.kind)
 
 

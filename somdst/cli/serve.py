@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -58,9 +57,7 @@ def serve(
     other: Annotated[
         list[str] | None, typer.Option(help="NAME=FOLDER of a model to replay stored conversations under.")
     ] = None,
-    retention_days: Annotated[
-        float | None, typer.Option(min=0, help="Erase conversations this many days after their last change.")
-    ] = None,
+    retention_days: options.RetentionOption = None,
     max_batch: Annotated[int, typer.Option(min=1, max=256, help="Turns in one batch; 1 turns batching off.")] = 32,
     max_turns: Annotated[int, typer.Option(min=1, help="Turns and edits in progress; 503 above it.")] = 128,
     turns_per_second: Annotated[
@@ -72,7 +69,10 @@ def serve(
     max_bytes: Annotated[int | None, typer.Option(min=1, help="Stored bytes per tenant; 429 above it.")] = None,
     threads: options.ThreadsOption = None,
     log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
-    log_level: Annotated[str, typer.Option(help="info, or warning to log no line per request.")] = "info",
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option(case_sensitive=False, help="warning logs no line per request."),
+    ] = "info",
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI file and exit.")] = False,
 ) -> None:
     """Serve conversations over HTTP, with a page to watch the memory.
@@ -86,14 +86,12 @@ def serve(
     if openapi:
         typer.echo(openapi_text(describe()), nl=False)
         return
-    if log_level.lower() not in ("debug", "info", "warning", "error"):
-        raise InputError(f'The log level must be debug, info, warning or error, not "{log_level}".')
     settings = Settings(
         database=database,
         model=model,
         other_models=dict(_named(entry) for entry in other or ()),
         keys=given.api_keys(),
-        retention=None if retention_days is None else timedelta(days=retention_days),
+        retention=options.days(retention_days),
         max_batch=max_batch,
         max_turns=max_turns,
         limits=Limits(turns_per_second, max_conversations, max_bytes),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,6 +56,7 @@ def backup(
     """Copy the database, SQLite or PostgreSQL, into a new SQLite file, while the service goes on writing.
 
     The copy is the database at one moment. It is checked as by `verify`.
+
     Example: `somdst store backup monday.sqlite --database postgresql://user@host/name`
     """
     _copied(_existing(database), str(output))
@@ -67,7 +67,7 @@ def restore(
     copy: Annotated[Path, typer.Argument(metavar="COPY", help="SQLite file that `backup` made.")],
     database: options.DatabaseOption = "somdst.sqlite",
 ) -> None:
-    """Copy a backup into a new SQLite file, or a PostgreSQL database without conversations.
+    """Copy a backup into a new SQLite file, or an empty PostgreSQL database.
 
     Example: `somdst store restore monday.sqlite --database postgresql://user@host/new`
     """
@@ -82,6 +82,7 @@ def copy(
     """Copy all conversations of one database into another, for instance to move from SQLite to PostgreSQL.
 
     Stop the service first, so that nothing is written to the old one afterwards.
+
     Example: `somdst store copy somdst.sqlite postgresql://user@host/name`
     """
     _copied(_existing(source), target)
@@ -173,7 +174,8 @@ def erase(
 def expire(
     database: options.DatabaseOption = "somdst.sqlite",
     older_than_days: Annotated[
-        float | None, typer.Option(min=0, help="Also erase conversations that were not used for this many days.")
+        float | None,
+        typer.Option(min=0, max=options.MOST_DAYS, help="Also erase conversations not used for this many days."),
     ] = None,
 ) -> None:
     """Erase expired conversations. A running service does this every minute.
@@ -182,8 +184,8 @@ def expire(
     """
     from somdst.store import Store
 
-    age = None if older_than_days is None else timedelta(days=older_than_days)
-    typer.echo(f"{counted(Store(_existing(database)).expire(unused_for=age), 'conversation')} erased")
+    erased = Store(_existing(database)).expire(unused_for=options.days(older_than_days))
+    typer.echo(f"{counted(erased, 'conversation')} erased")
 
 
 @app.command()
@@ -208,7 +210,9 @@ def actions(database: options.DatabaseOption = "somdst.sqlite", as_json: options
 
 def _existing(database: str) -> str:
     """A misspelt path must not become an empty database."""
-    path = database.removeprefix("sqlite:///")
-    if "://" not in path and not Path(path).expanduser().is_file():
+    from somdst.store.database import sqlite_file
+
+    path = sqlite_file(database)
+    if path and not path.is_file():
         raise StoreError(f"There is no database {path}: give the file that `somdst serve` was started with.")
     return database

@@ -116,7 +116,7 @@ class Session:
         return rendering.why(slot, self.conversation.history(slot), self.conversation.state.get(slot))
 
     def json(self, text: str) -> RenderableType | None:
-        return Text(json.dumps(self.conversation.to_json(), indent=1, ensure_ascii=False))
+        return Text(plain(json.dumps(self.conversation.to_json(), indent=1, ensure_ascii=False)))
 
     def new(self, text: str) -> None:
         self.conversation, self.last, self.system = self.tracker.start(), None, ""
@@ -195,8 +195,6 @@ def run(session: Session, console: Console, read: Callable[[], str]) -> None:
             break
         if not console.is_terminal and session.conversation.version > before and session.last is not None:
             _print_step(session, console)
-    if not console.is_terminal and note is not None:
-        console.print(note)
 
 
 def _print_step(session: Session, console: Console) -> None:

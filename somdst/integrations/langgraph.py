@@ -107,13 +107,11 @@ class TrackerNode:
 
     def confirm(self, state: Any, *slots: str) -> dict[str, MemoryUpdate]:
         """The update that makes the pending writes of these slots; of all, where none is named."""
-        snapshot = self.snapshot(state)
-        return self._update(edits.confirm(snapshot, slots or tuple(snapshot.pending)))
+        return self._update(edits.confirm(self.snapshot(state), slots))
 
     def reject(self, state: Any, *slots: str) -> dict[str, MemoryUpdate]:
         """The update that drops the pending writes of these slots; of all, where none is named."""
-        snapshot = self.snapshot(state)
-        return self._update(edits.reject(snapshot, slots or tuple(snapshot.pending)))
+        return self._update(edits.reject(self.snapshot(state), slots))
 
     def what_to_ask(self, state: Any, *slots: str) -> tuple[Question, ...]:
         """What to ask next: writes to confirm, then empty slots: these, or the required ones.

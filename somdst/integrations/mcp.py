@@ -10,6 +10,7 @@ server's schema, or its own, which its first turn brings.
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable
 from functools import partial, wraps
@@ -25,6 +26,7 @@ from somdst.memory.dialogue import Turn
 from somdst.service.configuration import LOCAL, Settings
 from somdst.service.guards import Guarded, Limited, Observed
 from somdst.service.monitoring import Metrics
+from somdst.service.requests import SCHEMA_ID
 from somdst.service.schema_input import read_schema
 from somdst.service.server import serve
 from somdst.store import Store, Write
@@ -53,7 +55,7 @@ OwnSchema = Annotated[
     dict[str, Any] | str | None,
     Field(
         description="For a new conversation about other slots: a JSON Schema, a tool definition or a schema of somdst, "
-        "as an object; or the id of a schema that a conversation has. By default the server's own."
+        "as an object or as text; or the id of a schema that a conversation has. By default the server's own."
     ),
 ]
 SlotName = Annotated[str, Field(description="Name of a slot, such as hotel-area.")]
@@ -178,7 +180,8 @@ class Tools:
         """The id of a new conversation. With a schema, nothing is stored unless the model can track it."""
         if given is None:
             return self.store.create(tenant).id
-        schema = self.store.schemas.read(tenant, given).schema if isinstance(given, str) else read_schema(given)
+        stored = isinstance(given, str) and re.fullmatch(SCHEMA_ID, given)
+        schema = self.store.schemas.read(tenant, given).schema if stored else read_schema(given)
         self.tracker.under(schema)
         return self.store.create(tenant, schema=schema).id
 

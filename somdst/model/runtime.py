@@ -179,6 +179,9 @@ def _open(folder: ModelFolder, name: str, threads: int) -> onnxruntime.Inference
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what goes wrong is said once, below
     options.intra_op_num_threads = threads
+    # Threads wait busily for work within a run. Without this they go on after it, for 50 ms or more, and slow down
+    # whatever answers the caller.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises a dozen kinds, all of them about the file

@@ -11,15 +11,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from somdst.errors import InputError
-from somdst.files import write_text
+from somdst.errors import FileError, InputError
+from somdst.files import reason, write_text
 from somdst.service.monitoring import log
 
 VARIABLE = "SOMDST_API_KEYS"
@@ -42,9 +41,9 @@ class ApiKey:
 class Keys:
     """The keys of all tenants. Those of a file are read again when it changes."""
 
-    def __init__(self, pairs: Iterable[tuple[str, str]], *, path: Path | None = None) -> None:
+    def __init__(self, pairs: Iterable[tuple[str, str]], *, path: Path | None = None, stamp: object = None) -> None:
         self._path = path
-        self._stamp = _stamp(path)
+        self._stamp = stamp
         self.known = _known(pairs)
         self.on_change: Callable[[Sequence[ApiKey]], object] = lambda known: None
         """Called with all keys after they were read again."""
@@ -81,7 +80,9 @@ class Keys:
 def load_keys(path: str | Path | None, environment: Mapping[str, str]) -> Keys | None:
     """The keys of a file, else of the environment; None if there are none."""
     if path is not None:
-        return Keys(_read(Path(path)), path=Path(path))
+        file = Path(path)
+        stamp = _stamp(file)  # taken first: a change while it is read is then seen
+        return Keys(_read(file), path=file, stamp=stamp)
     if environment.get(VARIABLE):
         parts = environment[VARIABLE].split(",")
         return Keys(_pairs((f"entry {n} of {VARIABLE}", part) for n, part in enumerate(parts, 1)))
@@ -93,7 +94,9 @@ def add_key(path: Path, tenant: str) -> str:
     key = secrets.token_urlsafe(24)
     line = f"{tenant}:{HASHED}{_digest(key).hex()}"
     _pair(line, "the new line")
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = _text(path) if path.exists() else ""
+    if not before:
+        _make_private(path)
     write_text(path, f"{before}{'' if before.endswith(chr(10)) or not before else chr(10)}{line}\n")
     return key
 
@@ -108,7 +111,7 @@ def remove_key(path: Path, id: str) -> ApiKey:
     found = [key for key in list_keys(path) if key.id == id]
     if not found:
         raise InputError(f"There is no key {id} in {path}: `somdst keys list {path}` shows them.")
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = _text(path).splitlines()
     kept = [line for line in lines if not any(key.id == id for key in _parsed(_pairs([("", line)])))]
     if not any(_pairs((str(path), line) for line in kept)):
         raise InputError(f"The key {id} is the last one in {path}: add another one first.")
@@ -116,20 +119,31 @@ def remove_key(path: Path, id: str) -> ApiKey:
     return found[0]
 
 
-def _stamp(path: Path | None) -> object:
+def _stamp(path: Path) -> object:
     try:
-        status = None if path is None else os.stat(path)  # noqa: PTH116
+        status = path.stat()
     except OSError:
         return None
-    return status and (status.st_mtime_ns, status.st_size, status.st_ino)
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino  # ctime: permissions that were mended
+
+
+def _make_private(path: Path) -> None:
+    """Make a key file that only its owner can read."""
+    try:
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise FileError(f"Cannot write {path}: {reason(error)}.") from error
 
 
 def _read(path: Path) -> Iterator[tuple[str, str]]:
+    return _pairs((f"line {number} of {path}", line) for number, line in enumerate(_text(path).splitlines(), 1))
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read the API keys in {path}: {error}.") from error
-    return _pairs((f"line {number} of {path}", line) for number, line in enumerate(text.splitlines(), 1))
+        raise InputError(f"Cannot read the API keys in {path}: {reason(error)}.") from error
 
 
 def _pairs(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -240,7 +240,7 @@ class Service:
     # How a write is done
 
     def _deadline(self) -> float:
-        """Of the request that is being handled."""
+        """The deadline of the request that is being handled."""
         return self._from_now() if (given := DEADLINE.get()) is None else given
 
     def _from_now(self) -> float:
@@ -250,7 +250,7 @@ class Service:
         """Finish this even if the client goes away; refuse it at once where too much is under way."""
         if self.under_way >= self.settings.max_turns:
             work.close()
-            raise Overloaded(f"{self.under_way} writes are under way, the most there can be: try again in a moment.")
+            raise Overloaded(f"{self.under_way} writes are in progress, which is the maximum: try again in a moment.")
         self.under_way += 1
         task = self._spawn(work)
         task.add_done_callback(self._leave)

@@ -235,7 +235,7 @@ class Guarded:
         if self.settings.keys is None and not self.settings.any_host:
             _check_origin(headers, scope["method"])
         if self.under_way >= self.settings.max_requests and scope["path"] != "/healthz":
-            raise Overloaded(f"{self.under_way} requests are under way, the most there can be: try again in a moment.")
+            raise Overloaded(f"{self.under_way} requests are in progress, which is the maximum: try again in a moment.")
 
     @staticmethod
     def _tenant(headers: Headers, keys: Keys | None) -> str:

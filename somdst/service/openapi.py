@@ -126,7 +126,7 @@ PROBLEMS = {
     415: "The body must be JSON: send it with `Content-Type: application/json`.",
     422: 'There is no slot "hotel-aera" among the 30 of this tracker. Did you mean "hotel-area"?',
     429: "You have sent more than 5 turns per second: try again in 1 s.",
-    503: "128 writes are under way, the most there can be: try again in a moment.",
+    503: "128 writes are in progress, which is the maximum: try again in a moment.",
 }
 WRITES = (404, 409, 413, 415)
 """What may go wrong with a write, besides what may go wrong with any request."""
@@ -182,7 +182,7 @@ def description(app: FastAPI, routes: Sequence[BaseRoute]) -> dict[str, Any]:
         for route in routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
                 [method] = list(route.methods or [])
-                operation = app.openapi_schema["paths"][route.path][method.lower()]
+                operation = app.openapi_schema["paths"][route.path_format][method.lower()]
                 for status, answer in route.responses.items():
                     for kind, media in answer.get("content", {}).items():
                         operation["responses"][str(status)]["content"][kind]["example"] = media["example"]

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from somdst.errors import InputError
+from somdst.service.schema_input import MAX_NAME
 from somdst.tracking.step import MAX_TEXT
 from somdst.tracking.tracker import MAX_VALUE
 
@@ -25,7 +26,9 @@ SCHEMA_ID = "^[0-9a-f]{24}$"
 MAX_SCHEMA_TEXT = 200_000
 """Characters of a schema that is sent as text."""
 
-SlotName = Annotated[str, Field(max_length=200)]
+MAX_SLOT = 2 * MAX_NAME + 1
+"""Characters of a domain, a hyphen and a name."""
+SlotName = Annotated[str, Field(max_length=MAX_SLOT)]
 Value = Annotated[str, Field(max_length=MAX_VALUE)]
 Utterance = Annotated[str, Field(max_length=MAX_TEXT)]
 SchemaObject = dict[str, Any]

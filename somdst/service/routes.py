@@ -27,6 +27,7 @@ from somdst.service.monitoring import log
 from somdst.service.negotiation import reply
 from somdst.service.openapi import WRITES, answers, edit_answers, write_answers
 from somdst.service.requests import (
+    MAX_SLOT,
     MAX_VERSION,
     SUBJECT,
     Correction,
@@ -191,10 +192,12 @@ async def read_turns(core: Core, tenant: Tenant, id: ConversationId) -> TurnsVie
     return TurnsView.of(id, await core.read(core.store.log, tenant, id))
 
 
-@router.get("/conversations/{id}/slots/{slot}/history", tags=["conversations"], responses=answers(openapi.HISTORY, 404))
-async def read_slot_history(
-    core: Core, tenant: Tenant, id: ConversationId, slot: Annotated[str, Path(max_length=200, examples=["hotel-area"])]
-) -> HistoryView:
+SlotInPath = Annotated[str, Path(max_length=MAX_SLOT, examples=["hotel-area"])]
+SLOT_HISTORY = "/conversations/{id}/slots/{slot:path}/history"  # a name may have a slash
+
+
+@router.get(SLOT_HISTORY, tags=["conversations"], responses=answers(openapi.HISTORY, 404))
+async def read_slot_history(core: Core, tenant: Tenant, id: ConversationId, slot: SlotInPath) -> HistoryView:
     """Why does this slot have its value? Everything that happened to it, oldest first."""
     history = HistoryView.of(id, slot, await core.read(core.store.log, tenant, id))
     if not history.events:  # a misspelt slot is an error, a slot that was never written is not
@@ -304,13 +307,13 @@ async def unpin(to: To, body: Slots) -> Answer | Response:
 @router.post(**writing("confirm", edit_answers("confirm")))
 async def confirm(to: To, body: PendingSlots) -> Answer | Response:
     """Make writes that were held back as pending."""
-    return await to.edit(body, lambda now: edits.confirm(now, body.slots or now.pending, source=body.source))
+    return await to.edit(body, lambda now: edits.confirm(now, body.slots, source=body.source))
 
 
 @router.post(**writing("reject", edit_answers("reject")))
 async def reject(to: To, body: PendingSlots) -> Answer | Response:
     """Drop writes that were held back as pending; the memory stays as it is."""
-    return await to.edit(body, lambda now: edits.reject(now, body.slots or now.pending, source=body.source))
+    return await to.edit(body, lambda now: edits.reject(now, body.slots, source=body.source))
 
 
 @router.post(**writing("undo", edit_answers("undo")))

@@ -45,7 +45,7 @@ def read_schema(given: Mapping[str, Any] | str) -> Schema:
     _check_count(len(schema.different), MAX_PAIRS, "pairs of slots that must differ")
     if twice := _repeated(schema.slots):
         raise SchemaError(
-            f'Two slots are called "{_shown(twice)}", but for capitals, spaces and underscores: rename one of them.'
+            f'Two slots have the same name "{_shown(twice)}", apart from capitals, spaces and underscores: rename one.'
         )
     return schema
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from somdst.errors import SomdstError
+from somdst.errors import SomdstError, StateError, StoreError
 from somdst.memory.dialogue import Dialogue
 from somdst.store.conversations import ALIVE, Store, read_entries
 from somdst.store.layout import conversations, entries, schemas
@@ -81,10 +81,15 @@ def export(
             query = select(conversations.c.tenant, conversations.c.version).where(conversations.c.id == id)
             row = connection.execute(query).one_or_none()
             log = read_entries(connection, id, upto=row.version) if row else []
-        own = replay(log).schema
-        schema = store.schemas.of_conversation(row.tenant, own) if row and own else None
-        dialogue = audit.to_dialogue(log, id=id, schema=schema, redacted=redacted)
-        if dialogue.turns and (every or audit.corrected(log)):
+        if row is None or not (every or audit.corrected(log)):
+            continue
+        try:
+            own = replay(log).schema
+            schema = store.schemas.of_conversation(row.tenant, own) if own else None
+            dialogue = audit.to_dialogue(log, id=id, schema=schema, redacted=redacted)
+        except StateError as error:
+            raise StoreError(f"The conversation {id} cannot be exported: {error} See `somdst store verify`.") from error
+        if dialogue.turns:
             yield dialogue
 
 

@@ -20,12 +20,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, update
 
-from somdst.errors import Conflict, KeyReused, NotFound, StoreError, Unavailable
+from somdst.errors import Conflict, KeyReused, NotFound, StateError, StoreError, Unavailable
 from somdst.memory.schema import Schema
 from somdst.store.actions import Action, record_action
 from somdst.store.database import Database, Place, newest_page
 from somdst.store.layout import conversations, entries
-from somdst.store.schemas import Schemas, insert_schema, insert_uses
+from somdst.store.schemas import Schemas, hold_schemas, insert_schema, insert_uses, schema_not_found
 from somdst.store.writes import (
     Claim,
     Key,
@@ -47,7 +47,7 @@ from somdst.tracking.records import Entry, HasSnapshot, Snapshot
 
 KEY_LIFETIME = timedelta(days=7)
 
-# What every turn asks for, made once: to put a statement together takes longer than SQLite takes to execute it.
+# What every turn asks for, made once: building a statement takes longer than SQLite takes to execute it.
 ALIVE = or_(conversations.c.expires_at.is_(None), conversations.c.expires_at > bindparam("now"))
 """Nothing is served after its time; `Store.moment` says what time it is."""
 _NAMED = conversations.c.id.in_(bindparam("ids", expanding=True)), ALIVE
@@ -127,11 +127,11 @@ class Store:
             raise found
         return found
 
-    def read_many(self, wanted: Sequence[tuple[str, str]]) -> list[Record | NotFound]:
-        """Conversations by tenant and id, all in one query."""
+    def read_many(self, wanted: Sequence[tuple[str, str]]) -> list[Record | StoreError]:
+        """Conversations by tenant and id, all in one query. One that is missing or damaged stops no other."""
         named = {"ids": list({id for _, id in wanted}), **self.moment()}
         with self.database.read() as connection:
-            found = {(row.tenant, row.id): _record_of(row) for row in connection.execute(_READ, named)}
+            found = {(row.tenant, row.id): _record_or_error(row) for row in connection.execute(_READ, named)}
         return [found.get(pair) or not_found(pair[1]) for pair in wanted]
 
     def page(self, tenant: str, *, limit: int = 50, after: Place | None = None, subject: str | None = None) -> Page:
@@ -176,7 +176,7 @@ class Store:
         return Entry.from_json(json.loads(text))
 
     def find_keys(self, wanted: Sequence[tuple[str, Key]]) -> list[Repeated | KeyReused | None]:
-        """For each tenant's key what the request with it did, None where it was not done before."""
+        """What the request with each tenant's key did; None for one that was not done before."""
         if not wanted:
             return []
         with self.database.read() as connection:
@@ -236,9 +236,13 @@ class Store:
         outcomes: list[Snapshot | Repeated | StoreError | None] = [None] * len(writes)
         with self.database.write() as connection:
             versions = self._lock(connection, {write.conversation for write in writes})
+            named = {use for write in writes if (use := _schema_used(write))}
+            stored = hold_schemas(connection, named) if named else named
             accepted: list[int] = []
             for i, write in enumerate(writes):
                 refused = refusal(write, versions.get((write.tenant, write.conversation)))
+                if not refused and (use := _schema_used(write)) and use not in stored:
+                    refused = schema_not_found(use[1])
                 if refused:
                     outcomes[i] = refused
                 else:
@@ -274,9 +278,8 @@ class Store:
         return self._delete(*theirs, action=(tenant, "subject erased", None))
 
     def expire(self, *, unused_for: timedelta | None = None) -> int:
-        """Delete what has expired, for good, and what was not written to for so long; forget old idempotency keys.
-
-        The number of conversations that were deleted."""
+        """Delete for good what has expired and, with `unused_for`, what was not written to for that long; forget old
+        idempotency keys. Returns the number of conversations deleted."""
         now = self.clock()
         with self.database.write() as connection:
             forget_keys(connection, before=now - KEY_LIFETIME.total_seconds())
@@ -291,6 +294,9 @@ class Store:
     def _delete(self, *conditions: ColumnElement[bool], action: tuple[str, str, str | None]) -> int:
         tenant, name, detail = action
         with self.database.write() as connection:
+            if not self.database.sqlite:  # lock the rows in the order of writes, so that nobody waits in a circle
+                rows = select(conversations.c.id).where(*conditions).order_by(conversations.c.id)
+                connection.execute(rows.with_for_update())
             deleted = connection.execute(delete(conversations).where(*conditions)).rowcount
             if deleted:
                 record_action(connection, Action(self.clock(), tenant, name, detail or f"{deleted} conversations"))
@@ -349,9 +355,15 @@ def _insert(connection: Connection, rows: Sequence[PreparedWrite], now: float) -
         _INSERT,
         [_entry_row(row.write.conversation, row.write.result.entry, row.entry) for row in rows],
     )
-    named = [(row.write, row.write.result.entry.schema) for row in rows]
-    if uses := [(write.tenant, write.conversation, change.after) for write, change in named if change and change.after]:
-        insert_uses(connection, uses)
+    used = [(row.write.conversation, use) for row in rows if (use := _schema_used(row.write))]
+    if used:
+        insert_uses(connection, [(tenant, conversation, schema) for conversation, (tenant, schema) in used])
+
+
+def _schema_used(write: Write) -> tuple[str, str] | None:
+    """The tenant and the id of the schema that a write changes to."""
+    change = write.result.entry.schema
+    return (write.tenant, change.after) if change and change.after else None
 
 
 def _entry_row(conversation: str, entry: Entry, text: str) -> dict[str, Any]:
@@ -362,6 +374,13 @@ def _entry_row(conversation: str, entry: Entry, text: str) -> dict[str, Any]:
 def _record_of(row: Row[Any]) -> Record:
     snapshot = Snapshot.from_json(json.loads(row.snapshot))
     return Record(row.id, row.tenant, row.subject, row.created_at, row.updated_at, row.expires_at, snapshot)
+
+
+def _record_or_error(row: Row[Any]) -> Record | StoreError:
+    try:
+        return _record_of(row)
+    except (ValueError, StateError):
+        return StoreError(f"The stored conversation {row.id} is damaged: `somdst store verify` says how.")
 
 
 def _row_of(record: Record) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from sqlalchemy import Connection, MetaData, Table, func, insert, inspect, select
 
 from somdst.errors import StoreError
-from somdst.store.database import Database, count_rows
+from somdst.store.database import Database, count_rows, sqlite_file
 from somdst.store.layout import metadata
-from somdst.store.migrations import LATEST, current, migrate
+from somdst.store.migrations import LATEST, current, migrate, refuse_newer
 
 ROWS = 1000
 """Rows that are in memory at once."""
@@ -29,7 +29,7 @@ class Copied:
 
 
 def copy(source: str, target: str) -> Copied:
-    """Copy everything into `target`, a new file or a PostgreSQL database without conversations. If it fails, the target
+    """Copy everything into `target`, a new file or an empty PostgreSQL database. If it fails, the target
     is as it was."""
     path = _new_file(target)
     unfinished = f"{path}.unfinished" if path else target
@@ -55,11 +55,12 @@ def copy(source: str, target: str) -> Copied:
 def _copy_rows(reading: Connection, writing: Connection) -> Copied:
     layout = current(reading)
     if not layout:
-        raise StoreError("There is nothing to copy: the first one is not a somdst database.")
-    if current(writing) > layout or _has_conversations(writing):
+        raise StoreError("There is nothing to copy: the source is not a somdst database.")
+    refuse_newer(layout)
+    names = [table.name for table in metadata.sorted_tables if table.name != "migrations"]  # those referred to first
+    if current(writing) > layout or any(_has_rows(writing, name) for name in names):
         raise StoreError("The database to copy into is not empty: give a new file or an empty PostgreSQL database.")
     migrate(writing, upto=layout)
-    names = [table.name for table in metadata.sorted_tables if table.name != "migrations"]  # those referred to first
     for name in names:
         if not inspect(reading).has_table(name):
             continue
@@ -73,19 +74,17 @@ def _copy_rows(reading: Connection, writing: Connection) -> Copied:
     return Copied(count, layout == LATEST)
 
 
-def _has_conversations(connection: Connection) -> bool:
-    if not inspect(connection).has_table("conversations"):
+def _has_rows(connection: Connection, name: str) -> bool:
+    if not inspect(connection).has_table(name):
         return False
-    table = Table("conversations", MetaData(), autoload_with=connection, resolve_fks=False)
-    return connection.execute(select(table.c.id).limit(1)).first() is not None
+    table = Table(name, MetaData(), autoload_with=connection, resolve_fks=False)
+    return connection.execute(select(table).limit(1)).first() is not None
 
 
 def _new_file(target: str) -> Path | None:
     """The file to make; None for PostgreSQL."""
-    if "://" in target and not target.startswith("sqlite:///"):
-        return None
-    path = Path(target.removeprefix("sqlite:///")).expanduser()
-    if path.exists():
+    path = sqlite_file(target)
+    if path and path.exists():
         raise StoreError(f"{path} exists already: give a new file, or remove it first.")
     return path
 

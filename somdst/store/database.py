@@ -16,7 +16,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, Select, Table, create_engine, event, tuple_
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from somdst.errors import StoreError, Unavailable
 from somdst.files import make_folder
@@ -95,8 +96,8 @@ class Database:
     def scrub(self, *, seconds: float | None = None) -> bool:
         """Make sure that no file contains what was deleted; False where a reader still needs a part of it.
 
-        In SQLite the deleted rows were overwritten in the main file at the latest when the WAL was merged into it. That
-        waits so many seconds for readers, or as long as any write.
+        In SQLite the deleted rows were overwritten in the main file at the latest when the WAL was merged into it. It
+        waits `seconds` for readers, by default as long as any write does.
         PostgreSQL reuses the space by its own vacuum, and old write-ahead files go at its next checkpoints.
         """
         if not self.sqlite:
@@ -129,9 +130,11 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except (IntegrityError, ProgrammingError, DataError):
+            raise  # not the database's fault: a bug, and its trace is needed
         except DBAPIError as error:
             raise self._problem(str(error.orig)) from error
-        except SQLAlchemyError as error:  # no connection of the pool became free in time
+        except PoolTimeout as error:
             raise Unavailable("The database is too busy: try again in a moment.") from error
 
     def _problem(self, message: str) -> StoreError:
@@ -178,10 +181,17 @@ def newest_page(
     return rows[:limit], (last.created_at, last.id) if last else None
 
 
+def sqlite_file(url: str) -> Path | None:
+    """The file of an SQLite database, given as a path or a URL; None for any other database."""
+    if "://" in url and not url.startswith("sqlite:///"):
+        return None
+    return Path(url.removeprefix("sqlite:///")).expanduser()
+
+
 def _parse(url: str) -> URL:
     """A database URL; a plain path means an SQLite file."""
-    if "://" not in url:
-        url = f"sqlite:///{Path(url).expanduser()}"
+    if file := sqlite_file(url):
+        url = f"sqlite:///{file}"
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -258,7 +268,7 @@ def _begin_sqlite(connection: Connection) -> None:
 def _sentence(message: str) -> str:
     if re.search(r"disk is full|No space left|disk I/O error|could not extend file", message):
         return "The database has no space left: free some, then try again; nothing was written."
-    if "locked" in message or "lock timeout" in message or "statement timeout" in message:
+    if "locked" in message or re.search("(lock|statement) timeout|deadlock detected", message):
         return "The database is locked by another process: try again in a moment; nothing was written."
     # A connection can be lost after the commit was sent: then nobody knows, and only the same key is safe.
-    return "The database cannot be reached: try again in a moment, with the same Idempotency-Key if there was one."
+    return "The database cannot be reached: try again in a moment, with the same idempotency key if there was one."

@@ -176,10 +176,10 @@ def migrate(connection: Connection, *, upto: int = LATEST) -> list[int]:
         connection.execute(text("SET LOCAL lock_timeout = 0"))
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     applied = current(connection)
-    _refuse_newer(applied)
+    refuse_newer(applied)
     if applied == 0:
         if connection.dialect.name == "sqlite" and (others := inspect(connection).get_table_names()):
-            raise StoreError(f"This is not a somdst database: it has a table {others[0]}. Name another.")
+            raise _not_ours(f"a table {others[0]}")
         connection.execute(
             text("CREATE TABLE migrations (number INTEGER PRIMARY KEY, applied_at DOUBLE PRECISION NOT NULL)")
         )
@@ -197,12 +197,10 @@ def migrate(connection: Connection, *, upto: int = LATEST) -> list[int]:
 def check_layout(connection: Connection) -> None:
     """Refuse a database that is not up to date."""
     applied = current(connection)
-    _refuse_newer(applied)
+    refuse_newer(applied)
     if applied == 0:
         others = inspect(connection).get_table_names()
-        raise StoreError(
-            f"This is not a somdst database: it has {f'a table {others[0]}' if others else 'no tables'}. Name another."
-        )
+        raise _not_ours(f"a table {others[0]}" if others else "no tables")
     if applied < LATEST:
         raise StoreError(
             f"The database is of an older somdst (layout {applied}, this one reads {LATEST}): make a copy with "
@@ -210,7 +208,11 @@ def check_layout(connection: Connection) -> None:
         )
 
 
-def _refuse_newer(applied: int) -> None:
+def _not_ours(what: str) -> StoreError:
+    return StoreError(f"This is not a somdst database: it has {what}. Give another file or database.")
+
+
+def refuse_newer(applied: int) -> None:
     if applied > LATEST:
         raise StoreError(
             f"The database was made by a newer somdst (layout {applied}, this one knows {LATEST}): upgrade somdst."

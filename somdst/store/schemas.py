@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
 
 from somdst.errors import Conflict, InputError, NotFound, StoreError
 from somdst.memory.schema import Schema
@@ -59,7 +59,7 @@ class Schemas:
         with self.database.read() as connection:
             row = connection.execute(select(schemas).where(_is(tenant, id))).one_or_none()
         if row is None:
-            raise _not_found(id)
+            raise schema_not_found(id)
         return StoredSchema(_parse(row.schema), row.created_at)
 
     def page(
@@ -77,7 +77,7 @@ class Schemas:
         with self.database.write() as connection:
             # The lock lets those finish that begin to use it at this moment, and keeps out the next ones.
             if connection.execute(select(schemas.c.id).where(_is(tenant, id)).with_for_update()).scalar() is None:
-                raise _not_found(id)
+                raise schema_not_found(id)
             if connection.execute(used.limit(1)).scalar() is not None:
                 raise Conflict(f"The schema {id} is used by a conversation: erase its conversations first.")
             connection.execute(delete(schemas).where(_is(tenant, id)))
@@ -112,14 +112,20 @@ class Schemas:
 
 def insert_schema(connection: Connection, tenant: str, schema: Schema, now: float) -> None:
     """Store a schema if it is missing. Until the transaction ends, nobody deletes it."""
-    held = select(schemas.c.id).where(_is(tenant, schema.id)).with_for_update(read=True, key_share=True)
-    if connection.execute(held).scalar() is not None:
+    if hold_schemas(connection, [(tenant, schema.id)]):
         return
     count = select(func.count()).select_from(schemas).where(schemas.c.tenant == tenant)
     if connection.execute(count).scalar_one() >= MOST:
-        raise InputError(f"You have {MOST:,} schemas, the most there can be: delete those that are not used.")
+        raise InputError(f"You have {MOST:,} schemas, which is the maximum: delete those that are not used.")
     row = {"tenant": tenant, "id": schema.id, "created_at": now, "schema": json.dumps(schema.to_json())}
     insert_missing(connection, schemas, [row])
+
+
+def hold_schemas(connection: Connection, wanted: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of these schemas, by tenant and id, that are stored. Until the transaction ends, nobody deletes them."""
+    theirs = or_(*(_is(tenant, id) for tenant, id in wanted))
+    query = select(schemas.c.tenant, schemas.c.id).where(theirs).order_by(schemas.c.tenant, schemas.c.id)
+    return {(row.tenant, row.id) for row in connection.execute(query.with_for_update(read=True, key_share=True))}
 
 
 def insert_uses(connection: Connection, uses: Sequence[tuple[str, str, str]]) -> None:
@@ -136,5 +142,5 @@ def _parse(text: str) -> Schema:
     return Schema.from_json(json.loads(text))
 
 
-def _not_found(id: str) -> NotFound:
-    return NotFound(f"There is no schema {id}: send it to POST /v1/schemas first.")
+def schema_not_found(id: str) -> NotFound:
+    return NotFound(f"There is no schema {id}: it was never stored, or was deleted.")

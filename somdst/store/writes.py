@@ -69,7 +69,7 @@ class Claim:
 
 
 def find_keys(connection: Connection, wanted: Sequence[tuple[str, Key]]) -> list[Repeated | KeyReused | None]:
-    """For each tenant's key what the request with it did; None where there was none."""
+    """What the request with each tenant's key did; None for one that was not done before."""
     if not wanted:
         return []
     keys = idempotency_keys.c
@@ -88,7 +88,7 @@ def _repeated(row: Row[Any] | None, key: Key) -> Repeated | KeyReused | None:
     if row is None:
         return None
     if row.fingerprint != key.fingerprint:
-        return KeyReused("This Idempotency-Key was used before for another request: use a new key for each request.")
+        return KeyReused("This idempotency key was used before for another request: use a new key for each request.")
     entry = None if row.entry is None else Entry.from_json(json.loads(row.entry))
     return Repeated(row.conversation, Snapshot.from_json(json.loads(row.snapshot)), entry, row.expires_at)
 
@@ -123,7 +123,7 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[
 
 
 def forget_keys(connection: Connection, *, before: float) -> None:
-    """Remove the keys that were made before this time; their conversations take so much less space."""
+    """Remove the keys that were made before this time; and subtract their size from that of their conversations."""
     keys = idempotency_keys.c
     old = keys.created_at < before
     theirs = conversations.c.id.in_(select(keys.conversation).where(old))

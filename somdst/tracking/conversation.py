@@ -84,14 +84,12 @@ class Conversation(HasSnapshot):
     def confirm(self, *slots: str) -> Result:
         """Make the pending writes of these slots; of all, where none is named."""
         with self.lock:
-            chosen = slots or tuple(self.snapshot.pending)
-            return self.take(edits.confirm(self.snapshot, chosen))
+            return self.take(edits.confirm(self.snapshot, slots))
 
     def reject(self, *slots: str) -> Result:
         """Drop the pending writes of these slots; of all, where none is named."""
         with self.lock:
-            chosen = slots or tuple(self.snapshot.pending)
-            return self.take(edits.reject(self.snapshot, chosen))
+            return self.take(edits.reject(self.snapshot, slots))
 
     def change_schema(self, schema: Schema | None) -> Result:
         """Go on under another schema; None is the tracker's own. What still fits is kept, and `refused` of the result

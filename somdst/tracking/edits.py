@@ -65,7 +65,7 @@ def unpin(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person"
 
 
 def confirm(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person") -> Result:
-    """Make writes that were pending."""
+    """Make writes that were pending: those of these slots, or all if none is named."""
     items = _find_pending(snapshot, slots)
     changes = tuple(replace(item.change, before=snapshot.state.get(item.slot)) for item in items)
     entry = replace(Entry.after(snapshot, "confirm", source), changes=changes, released=items)
@@ -73,7 +73,7 @@ def confirm(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "perso
 
 
 def reject(snapshot: Snapshot, slots: Iterable[str], *, source: Source = "person") -> Result:
-    """Drop writes that were pending; the memory stays as it is."""
+    """Drop writes that were pending: those of these slots, or all if none is named. The memory stays as it is."""
     items = _find_pending(snapshot, slots)
     return Result.of(snapshot, replace(Entry.after(snapshot, "reject", source), released=items))
 
@@ -161,7 +161,7 @@ def _correction(snapshot: Snapshot, slot: str, value: Value | None) -> Change:
 
 
 def _find_pending(snapshot: Snapshot, slots: Iterable[str]) -> tuple[Pending, ...]:
-    names = sorted(set(slots))
+    names = sorted(set(slots) or snapshot.pending)
     if not names:
         raise InputError("There is no write to confirm or reject: nothing is pending.")
     if missing := [slot for slot in names if slot not in snapshot.pending]:

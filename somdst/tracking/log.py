@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from somdst.errors import StateError
@@ -48,11 +49,9 @@ def append(snapshot: Snapshot, entry: Entry) -> Snapshot:
     )
 
 
-def replay(entries: Iterable[Entry], start: Snapshot = EMPTY) -> Snapshot:
+def replay(entries: Iterable[Entry]) -> Snapshot:
     """The snapshot after all these entries. `replay(entries[:n])` is the conversation as it was at version n."""
-    for entry in entries:
-        start = append(start, entry)
-    return start
+    return reduce(append, entries, EMPTY)
 
 
 @dataclass(frozen=True, slots=True)

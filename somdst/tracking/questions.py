@@ -1,7 +1,7 @@
 """What to ask the user next: `what_to_ask` lists writes to confirm, then slots that are still empty, as questions.
 
 A schema may have its own words for a slot, `ask` and `confirm`. Else they come from the description: "number of nights"
-becomes "How many nights?"; where that is missing or no short phrase, from the slot's name. Does not decide which writes
+becomes "How many nights?"; if that is missing or is not a short phrase, from the name. Does not decide which writes
 are held back; see `step.py`.
 """
 

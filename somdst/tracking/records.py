@@ -119,7 +119,7 @@ def _build_adapter(kind: Any) -> Any:
     from pydantic import TypeAdapter
 
     built = TypeAdapter(kind)
-    # Here pydantic finds it. Without, it would parse the source again wherever the record is used, also for each route.
+    # pydantic looks for it here. Without it, the source would be parsed again wherever the record is used.
     kind.__pydantic_core_schema__ = built.core_schema
     return built
 
@@ -347,7 +347,7 @@ class Snapshot(JsonRecord):
 
 
 class HasSnapshot:
-    """What everything with a snapshot tells of it."""
+    """The properties of everything that has a snapshot."""
 
     __slots__ = ()
     snapshot: Snapshot

@@ -157,7 +157,7 @@ class Decision(NamedTuple):
     held: tuple[Pending, ...]
     refused: tuple[Refused, ...]
     released: tuple[Pending, ...]
-    """Writes held back before that this turn answers: it writes the slot, asks again, or gives the value it has."""
+    """Earlier pending writes that this turn settles: it writes the slot, asks again, or repeats its value."""
 
 
 def decide(snapshot: Snapshot, prediction: Prediction, rules: Rules) -> Decision:

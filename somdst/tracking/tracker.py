@@ -89,8 +89,8 @@ class Tracker:
             raise InputError(str(error)) from error
 
     def for_dialogue(self, dialogue: Dialogue) -> Tracker:
-        """The tracker of a dialogue: with the dialogue's own schema, unless this one was given a schema or its model has
-        a fixed one."""
+        """The tracker with the dialogue's own schema. This one, if the dialogue has none, or if this one was given a
+        schema or its model has a fixed one."""
         if dialogue.schema is None or self.schema is not self.predictor.schema or not reads_schemas(self.predictor):
             return self
         return self.under(dialogue.schema)
