@@ -30,6 +30,10 @@ class CorpusError(SomdstError):
     """A corpus, a line or a dialogue that cannot be read."""
 
 
+class NoSplit(CorpusError):
+    """A corpus that lacks the part that is asked for. What it has can be read."""
+
+
 class ModelError(SomdstError):
     """A model folder that is missing, damaged, too new, or does not fit what it is asked to do."""
 

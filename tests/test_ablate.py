@@ -103,7 +103,7 @@ def test_a_budget_in_minutes(tmp_path: Path) -> None:
     again = command(tmp_path, *options)
     assert json.loads(again.stdout) == told, "the speed is measured once"
     other = command(tmp_path, "--minutes", "5")
-    assert "was started with 0.02 minutes: go on with the same" in str(other.exception)
+    assert "was started with 0.02 minutes: give the same number to go on" in str(other.exception)
     (tmp_path / "budget.json").write_text("{")
     assert "budget.json is damaged" in str(command(tmp_path, *options).exception)
 

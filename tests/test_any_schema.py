@@ -13,7 +13,8 @@ import tiny
 from somdst import Dialogue, Schema, Slot, State, Tracker, Turn
 from somdst.errors import ModelError
 from somdst.evaluate.run import run
-from somdst.memory.operations import Operation
+from somdst.memory.operations import Operation, OperationSet
+from somdst.memory.state import DONTCARE
 from somdst.model.prediction import TurnInput
 from somdst.model.predictor import _size
 from somdst.model.values import Proposal
@@ -161,6 +162,22 @@ def test_of_a_closed_list_the_more_certain_is_taken(
     assert proposals["pizza-size"].value == expected
     assert proposals["pizza-size"].probability == pytest.approx(certainty if expected == "large" else 0.8, rel=1e-3)
     assert proposals["pizza-topping"].value == "ham", "an open slot is left alone"
+
+
+@pytest.mark.parametrize(("operation_set", "kept"), [("2", True), ("3-without-delete", True), ("4", False)])
+def test_no_value_and_no_preference_stay_where_the_generator_has_to_say_them(
+    folder: ModelFolder, operation_set: str, kept: bool
+) -> None:
+    predictor = TorchPredictor.from_folder(folder)
+    predictor._deletes = Operation.DELETE in OperationSet.named(operation_set).operations
+    turn = predictor._prepare(given("any size", PIZZA))
+    queries = np.zeros((2, len(turn.compiled.values[0][0])), dtype=np.float32)
+    proposals = {"pizza-size": Proposal(None, None, 0.9)}
+    predictor._choose_listed(turn, proposals, queries)
+    assert (proposals["pizza-size"].value is None) is kept
+    proposals = {"pizza-size": Proposal(DONTCARE, None, 0.9)}
+    predictor._choose_listed(turn, proposals, queries)
+    assert proposals["pizza-size"].value is DONTCARE
 
 
 def test_a_listed_value_is_learned_both_ways_where_it_is_said() -> None:

@@ -214,7 +214,7 @@ def test_training_says_what_the_ontology_lacks(tmp_path: Path) -> None:
     options = ["--system", "fjst", "--encoder", "tiny", "--epochs", "1", "--set", "precision=fp32", "--limit", "2"]
     done = CliRunner().invoke(app, ["train", "synthetic:5", str(tmp_path), *options])
     assert done.exit_code == 0, done.output
-    assert "values are not in the ontology, because training never has them" in done.stderr
+    assert "values are not in the ontology, because they never occur in training" in done.stderr
     unknown = CliRunner().invoke(app, ["train", "synthetic:5", str(tmp_path / "x"), "--system", "trad"])
     assert 'There is no system "trad"' in str(unknown.exception)
 

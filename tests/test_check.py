@@ -12,7 +12,7 @@ from somdst.corpora.jsonlines import read_lines
 from somdst.corpora.spelling import two_spellings
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.memory.operations import OPERATION_SETS
-from somdst.memory.schema import Schema
+from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import Value
 from somdst.model.prediction import TurnInput
 
@@ -82,6 +82,12 @@ def test_each_kind(tmp_path: Path, turns: list[Said], kind: Kind, turn: int, wor
     assert finding.place == Place("own.jsonl", 2, "d2", turn)
     assert words in finding.message
     assert report.harmful is (kind.severity is Severity.HARM)
+
+
+def test_a_listed_value_is_written_as_in_its_list(tmp_path: Path) -> None:
+    schema = Schema([Slot.of("hotel", "area", values=["North", "South"])])
+    report = checked(written(tmp_path / "own.jsonl", [[("in the north", {"hotel-area": "North"})]]), schema=schema)
+    assert not report.harmful, report.findings
 
 
 def test_slots_that_are_different(tmp_path: Path) -> None:

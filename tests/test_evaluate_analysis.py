@@ -1,8 +1,10 @@
 """The paper's arithmetic on the paper's numbers, and each analysis on a predictor that errs."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,11 +17,12 @@ from somdst.evaluate.efficiency import measure_batching, measure_efficiency
 from somdst.evaluate.error_analysis import ErrorAnalysis
 from somdst.evaluate.metrics import Spread, measure
 from somdst.evaluate.run import run
-from somdst.evaluate.saved import Saved, load, save
+from somdst.evaluate.saved import Saved, load, predictions, save
 from somdst.evaluate.tables import Table, shown
 from somdst.memory.operations import FOUR
 from somdst.memory.schema import Schema
-from somdst.model.prediction import Prediction
+from somdst.memory.state import State
+from somdst.model.prediction import Prediction, TurnInput
 
 from .noisy import SCHEMA, NoisyPredictor, dialogues
 
@@ -131,6 +134,38 @@ def test_saved_predictions_come_back_as_they_were(tmp_path: Path) -> None:
     assert loaded.runs == saved.runs
     measured = [measure(runs, schema=SCHEMA, operation_set=FOUR) for runs in (saved.runs, loaded.runs)]
     assert measured[0] == measured[1]
+
+
+def test_kept_predictions_are_of_the_same_texts_labels_and_schemas(tmp_path: Path) -> None:
+    own = [replace(dialogue, schema=SCHEMA) for dialogue in DIALOGUES[:2]] + list(DIALOGUES[2:4])
+    tracker = NoisyPredictor(DIALOGUES, noise=0.3)
+    tracker.fixed_schema = False
+    first = predictions(tmp_path, tracker, own, part="dev")
+    again = load(tmp_path / "dev.predictions.jsonl")
+    assert [one.schema for one in again.runs] == [SCHEMA, SCHEMA, None, None] == [one.schema for one in first.runs]
+    calls: list[int] = []
+    predictions(tmp_path, tracker, own, part="dev", progress=calls.append)
+    assert not calls, "nothing is predicted again"
+    turns = own[0].turns
+    mended = replace(own[0], turns=(replace(turns[0], state=State()), *turns[1:]))
+    corrected = predictions(tmp_path, tracker, [mended, *own[1:]], part="dev", progress=calls.append)
+    assert calls and corrected.runs[0].turns[0].gold == State()
+
+
+def test_an_analysis_times_the_slots_that_it_measures() -> None:
+    few = Schema([SCHEMA.slots[0], SCHEMA.slots[1]])
+    seen: list[Schema | None] = []
+
+    class Watched(NoisyPredictor):
+        fixed_schema = False
+
+        def predict(self, inputs: Sequence[TurnInput], **options: Any) -> list[Prediction]:
+            seen.extend(item.schema for item in inputs)
+            return super().predict(inputs, **options)
+
+    done = analyse(Watched(DIALOGUES), DIALOGUES, schema=few, timed_turns=5)
+    assert seen and all(schema == few for schema in seen)
+    assert done.efficiency.regime("every").generated.most == 2
 
 
 def test_what_is_no_saved_prediction_is_refused(tmp_path: Path) -> None:

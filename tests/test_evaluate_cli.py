@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from somdst.cli.main import app
 from somdst.corpora import write_dialogues
+from somdst.corpora.opening import open_parts
 from somdst.errors import CorpusError, InputError, SomdstError
 from somdst.model.config import ModelConfig
 from somdst.model.prediction import TurnInput
@@ -180,6 +181,20 @@ def test_of_a_corpus_with_parts_dev_is_measured(corpus: Path, tmp_path: Path, mo
     assert data["dialogues"] == 2 and data["corpus"].endswith("(dev)")
     assert "measuring on dev" in said[-1]
     assert json.loads(somdst("evaluate", "bad", tmp_path / "parts", "--split", "train", "--json"))["dialogues"] == 4
+
+
+def test_without_dev_nobody_measures_on_train_unasked(corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for part in ("train", "test"):
+        (folder / f"{part}.jsonl").write_text(corpus.read_text())
+    with pytest.raises(CorpusError, match="has no dev part: say which part is meant with --split train or"):
+        somdst("evaluate", "bad", folder)
+    with pytest.raises(InputError, match="There is no folder"):  # before anything is measured
+        somdst("evaluate", "bad", corpus, "--save", tmp_path / "nowhere" / "saved.jsonl")
+    (folder / "train.jsonl").write_text("{\n")
+    with pytest.raises(CorpusError, match=r"train\.jsonl"):  # a damaged part is not left out
+        open_parts(folder)
 
 
 def test_a_schema_of_ones_own(corpus: Path, tmp_path: Path) -> None:

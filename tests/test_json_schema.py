@@ -6,6 +6,7 @@ import json
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -155,6 +156,25 @@ def test_slots_that_are_different_are_named_by_property_or_slot() -> None:
     assert set(different) == {("train-a", "train-b"), ("train-a", "train-c"), ("pizza-d", "train-c")}
     with pytest.raises(SchemaError, match='Did you mean "pizza-d"'):
         Schema.from_json_schema({**flat(d={}, e={}), "x-different": [["e", "pizza-dd"]]})
+
+
+def test_a_property_is_skipped_in_every_tool() -> None:
+    tools = [
+        {"name": name, "input_schema": flat(items={"type": "array"}, day={}, place={})} for name in ("order", "return")
+    ]
+    assert list(Schema.from_json_schema(tools, skip=["items"])) == [
+        f"{tool}-{name}" for tool in ("order", "return") for name in ("day", "place")
+    ]
+
+
+def test_what_is_skipped_need_not_differ(tmp_path: Path) -> None:
+    slots = [Slot.of("train", name) for name in ("day", "departure", "destination")] + [Slot.of("taxi", "goal")]
+    pairs = [["train-departure", "train-destination"], ["train-destination", "taxi-goal"]]
+    file = tmp_path / "x.schema.json"
+    file.write_text(json.dumps(Schema(slots, different=pairs).to_json_schema()))
+    read = partial(Schema.from_json_schema, json.loads(file.read_text()))
+    assert set(map(frozenset, read(skip=["train.departure"]).different)) == {frozenset(pairs[1])}
+    assert read(skip=["train"]).different == () and list(read(skip=["train"])) == ["taxi-goal"]
 
 
 def test_alternatives_that_only_restrict_an_object_are_no_alternatives() -> None:

@@ -84,6 +84,13 @@ def test_a_mixture_that_cannot_be_read(text: str) -> None:
         parse_mix(text)
 
 
+@pytest.mark.parametrize("other", [{"system": "trade"}, {"layout": "paper"}, {"own_states": Path("own.jsonl")}])
+def test_a_mixture_needs_a_model_that_reads_schemas(tmp_path: Path, other: dict[str, object]) -> None:
+    settings = load_settings("cpu", encoder="tiny", mix="domains=0.5", **other)
+    with pytest.raises(InputError, match=r"with mix|mix needs"):
+        train("synthetic:10", tmp_path / "run", settings=settings)
+
+
 def test_training_on_a_mixture(tmp_path: Path) -> None:
     settings = load_settings("cpu", encoder="tiny", mix="domains=0.5", mix_turns=64, epochs=1.0, precision="fp32")
     result = train("synthetic:10", tmp_path / "run", settings=settings)

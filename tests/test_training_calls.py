@@ -21,6 +21,7 @@ torch = pytest.importorskip("torch")
 from somdst import Tracker  # noqa: E402
 from somdst.cli.main import app  # noqa: E402
 from somdst.corpora import open_corpus  # noqa: E402
+from somdst.corpora.jsonlines import write_dialogues  # noqa: E402
 from somdst.corpora.synthetic import synthetic_dialogues  # noqa: E402
 from somdst.errors import CorpusError, InputError  # noqa: E402
 from somdst.evaluate.saved import Saved, save  # noqa: E402
@@ -110,6 +111,18 @@ def test_a_part_of_the_old_weights_is_kept(trained: tuple[TrainResult, list[Prog
         train(DIALOGUES[:4], tmp_path / "none", settings=Settings(encoder="tiny", keep_start=0.5))
 
 
+def test_a_run_that_keeps_old_weights_is_resumed_from_the_same_model(
+    trained: tuple[TrainResult, list[Progress]], tmp_path: Path
+) -> None:
+    first, other = trained[0].model, tmp_path / "other"
+    train(DIALOGUES[:4], other, start_from=first, settings=TINY)
+    settings = Settings(**TINY.model_dump() | {"keep_start": 0.5})
+    train(DIALOGUES[:4], tmp_path / "run", start_from=first, settings=settings)
+    train(DIALOGUES[:4], tmp_path / "run", start_from=first, settings=settings)
+    with pytest.raises(InputError, match="encoder or model to start from"):
+        train(DIALOGUES[:4], tmp_path / "run", start_from=other, settings=settings)
+
+
 def test_going_on_takes_small_steps_and_keeps_half() -> None:
     shipped = ModelFolder.open()
     went_on = fitted(Settings(epochs=3), shipped.schema, shipped)
@@ -161,11 +174,18 @@ def test_minutes_of_training(tmp_path: Path) -> None:
     saved = load_checkpoint(done.model)
     assert saved is not None and saved["settings"]["epochs"] == budget["epochs"] > 0
     assert heard[0].phase == "measuring the speed" and heard[0].total == 20
-    with pytest.raises(InputError, match=r"was started with 0.01 minutes: go on with the same"):
+    with pytest.raises(InputError, match=r"was started with 0.01 minutes: give the same number to go on"):
         train(DIALOGUES[:2], tmp_path / "run", settings=settings, minutes=5)
 
 
 # What is learned from.
+
+
+def test_a_folder_without_dev_is_learned_from_without_dev(tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        write_dialogues(tmp_path / f"{name}.jsonl", DIALOGUES[:2])
+    task = read_task(tmp_path)
+    assert len(task.dialogues) == 2 and not task.dev
 
 
 def test_a_whole_corpus_is_never_learned_from_whole() -> None:

@@ -51,7 +51,7 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry(SOM_DST, "SOM-DST", "", "slots with history", "operations; copy generator for changed slots", False, "ours"),
+    Entry(SOM_DST, "SOM-DST", "", "turn with state", "operations; copy generator for changed slots", False, "ours"),
     Entry("trade", "TRADE", "trade:Trade", "history", "gate; copy generator for all slots", False, "every"),
     Entry("comer", "COMER", "comer:Comer", "turn with state", "three-level decoder", False, "every-non-null"),
     Entry("nadst", "NADST", "nadst:Nadst", "history", "gate; fertility; parallel tokens", False, "every-non-null"),

@@ -39,8 +39,8 @@ def gated(kind: int, probability: float, value: Said, *, must: bool) -> Said:
 
 
 def gate_head(width: int) -> nn.Linear:
-    """Says NONE, DOES_NOT_CARE or VALUE. It starts with how often each is right. A gate that must learn that makes the
-    encoder say it meanwhile, the same for every input."""
+    """Says NONE, DOES_NOT_CARE or VALUE. It starts with how often each is right. Otherwise the encoder learns this
+    first, and gives the same output for every input."""
     head = nn.Linear(width, 3)
     head.bias.data = torch.tensor([1.5, -3.0, 0.0])
     return head
@@ -89,8 +89,8 @@ class SoftmaxOverValues(nn.Module):
         self.weight = nn.Parameter(torch.randn(J, M, width) * 0.02)
         self.bias = nn.Parameter(torch.zeros(J, M))
         self.register_buffer("impossible", impossible(ontology), persistent=False)
-        # Four slots in five are empty. A bias that has to learn that makes the encoder say it meanwhile, the same for
-        # every input, and it may never say anything else again.
+        # Four slots in five are empty. Otherwise the encoder learns this first, gives the same output for every input,
+        # and may never recover.
         values = (~self.impossible).sum(1) - 1
         self.bias.data[:, NULL_INDEX] = torch.log(4.0 * values)
 

@@ -152,7 +152,7 @@ class Hyst(Hjst):
         for use_open in (False, True):
             self.use_open.fill_(use_open)
             turns = [turn for one in run(predictor, dev[:CHOSEN_ON]) for turn in one.turns]
-            wrong.append(Counter(slot for turn in turns for slot, _ in turn.predicted.items() ^ turn.gold.items()))
+            wrong.append(Counter(slot for turn in turns for slot in turn.predicted.differing(turn.gold)))
         better = [wrong[1][slot] < wrong[0][slot] for slot in self.slot_names]
         self.use_open.copy_(torch.tensor(better))
 

@@ -33,7 +33,7 @@ class Missing:
     def __str__(self) -> str:
         share = 100 * self.turns / max(1, self.all_turns)
         return (
-            f"{self.values:,} values are not in the ontology, because training never has them: {self.turns:,} of "
+            f"{self.values:,} values are not in the ontology, because they never occur in training: {self.turns:,} of "
             f"{self.all_turns:,} turns ({share:.1f}%) cannot be right"
         )
 

@@ -242,10 +242,7 @@ class _Comparing:
     def _settings(self, entry: Entry) -> Settings:
         evaluated = min(self.settings.dev_limit or EVALUATED, EVALUATED)
         same = {"system": entry.name, "dev_limit": evaluated, "evaluate_every": ONCE, "tell_apart": False}
-        chosen = self.settings.model_copy(update=same)
-        if self.minutes is not None:
-            chosen.model_fields_set.discard("epochs")
-        return chosen
+        return self.settings.model_copy(update=same)
 
     def _listener(self, entry: Entry) -> Listener:
         return within(self.progress, entry.name)

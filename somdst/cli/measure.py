@@ -139,10 +139,10 @@ def evaluate(
 
 
 def _services(corpus: str) -> set[str]:
-    """The services of a corpus."""
-    from somdst.corpora import open_corpus
+    """The services of a corpus, or of its train part."""
+    from somdst.corpora.opening import open_part
 
-    read = open_corpus(corpus)
+    read = open_part(corpus, "train")
     schemas = [read.schema, *(dialogue.schema for dialogue in read.dialogues)]
     return {domain for schema in schemas if schema for domain in schema.domains}
 
@@ -341,5 +341,5 @@ def _print_comparison(one: Saved, two: Saved, compared: Comparison, show: int) -
 def _print_pair(pair: TurnPair) -> None:
     wrong, gold = pair.wrong.predicted, pair.a.gold
     typer.echo(f"  {pair.dialogue}, turn {pair.number}: {pair.a.turn.user}")
-    for slot in sorted({slot for slot, _ in wrong.items() ^ gold.items()}):
+    for slot in sorted(wrong.differing(gold)):
         typer.echo(f"    {slot}: {wrong.get(slot, 'nothing')} instead of {gold.get(slot, 'nothing')}")

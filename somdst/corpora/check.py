@@ -218,15 +218,20 @@ class _Checker:
     def _unreachable(self, before: State, after: State) -> Iterator[Problem]:
         """Applying the operations, with the values that a model can write, has to give the state."""
         operations, values = self.operation_set.derive(before, after)
-        writable = {slot: self._writable(value) for slot, value in values.items()}
+        writable = {slot: self._writable(slot, value) for slot, value in values.items()}
         reached = self.operation_set.apply(before, operations, writable)
         for slot in values:
             if slot in self.schema and reached.get(slot) != values[slot]:
                 can = f'only "{writable[slot]}" can be written' if writable[slot] else "an empty value is never written"
                 yield Problem(Kind.UNREACHABLE, f'"{slot}" cannot become "{values[slot]}": {can}.', slot)
 
-    def _writable(self, value: Value | None) -> Value | None:
-        return value if value is None or value is DONTCARE else normalise(value, self.normalisation) or None
+    def _writable(self, slot: str, value: Value | None) -> Value | None:
+        if value is None or value is DONTCARE:
+            return value
+        listed = self.schema[slot].values if slot in self.schema else None
+        if listed and value in listed:
+            return value  # chosen from the list, as it is written there
+        return normalise(value, self.normalisation) or None
 
     def _input(self, input: TurnInput, after: State) -> Iterable[Problem]:
         if self.input_check is None:

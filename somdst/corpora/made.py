@@ -17,7 +17,7 @@ from somdst.corpora.corpus import Corpus, Split
 from somdst.corpora.domains import Domain, Part, load_domains
 from somdst.corpora.rewriting import rewritten, verbatim
 from somdst.corpora.talk import Piece, Talk
-from somdst.errors import CorpusError
+from somdst.errors import CorpusError, NoSplit
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
@@ -123,7 +123,7 @@ def domains_named(name: str, *, split: Split | None = None) -> Corpus:
         raise CorpusError(f'"{name}" should be "domains", or "domains:500" for 500 made dialogues, up to ten million.')
     part: Part = "dev" if split == "dev" else "train"
     if split == "test":
-        raise CorpusError("The written domains have no test split: measure on dev, whose domains are in no training.")
+        raise NoSplit("The written domains have no test split: measure on dev, whose domains are in no training.")
     domains = load_domains(part)
     size = _MADE_FOR_DEV if part == "dev" else int(number)
     made = (made_dialogue(f"domains-{part}-{i:05}", domains, vary=part == "train") for i in range(size))

@@ -16,7 +16,7 @@ from somdst.corpora.corpus import Corpus, Dropped, Split
 from somdst.corpora.folders import Folder
 from somdst.corpora.labels import DONTCARE_WORDS, NULL_WORDS, clean
 from somdst.corpora.reading import fields, items, text
-from somdst.errors import CorpusError
+from somdst.errors import CorpusError, NoSplit
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State, Value
@@ -89,7 +89,10 @@ def _id(name: str) -> str:
 
 
 def _listed(folder: Folder, file: str) -> list[str]:
-    found = folder.find(file, f"{file}.json", f"{file}.txt")
+    try:
+        found = folder.find(file, f"{file}.json", f"{file}.txt")
+    except CorpusError as error:  # without its list, nobody knows which dialogues are in the split
+        raise NoSplit(str(error)) from error
     names = [_id(line) for line in folder.read_text(found).splitlines() if line.strip()]
     if not names:
         raise CorpusError(f"{folder.where(found)} is empty: it should list one dialogue id per line.")

@@ -16,7 +16,7 @@ from somdst.corpora.made import domains_named
 from somdst.corpora.reading import load_json
 from somdst.corpora.statistics import schema_of
 from somdst.corpora.synthetic import synthetic_named
-from somdst.errors import CorpusError, SchemaError
+from somdst.errors import CorpusError, NoSplit, SchemaError
 from somdst.files import base_name
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema, TextRules
@@ -62,9 +62,14 @@ def open_parts(path: str | Path, *, split: Split | None = None) -> list[Part]:
     for one in SPLIT_NAMES:
         try:
             parts.append(Part(one, one, open_corpus(path, split=one)))
-        except CorpusError:  # it lacks this split, or has none: opening the whole says what is wrong, if anything
+        except NoSplit:
             continue
     return [part for part in parts if part.corpus.dialogues] or [Part("all", None, open_corpus(path))]
+
+
+def open_part(path: str | Path, split: Split) -> Corpus:
+    """A split of a corpus that can have splits; any other corpus whole."""
+    return open_corpus(path, split=split if has_parts(path) else None)
 
 
 def has_parts(path: str | Path) -> bool:
@@ -112,7 +117,7 @@ def _open_lines(folder: Folder, split: Split | None) -> Corpus:
     splits = SPLIT_NAMES if split is None else [split]
     names = [name for part in splits for word in SPLIT_NAMES[part] for name in folder.matching(f"{word}.jsonl")]
     if not names:
-        raise CorpusError(f"{folder.path} has no {split or 'train'}.jsonl: name the file itself.")
+        raise NoSplit(f"{folder.path} has no {split or 'train'}.jsonl: name the file itself.")
     paths = [folder.path / name for name in names]
     return Corpus(folder.name, jsonlines.FORMAT, tuple(d for path in paths for d in jsonlines.read_dialogues(path)))
 

@@ -19,7 +19,7 @@ from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Dropped, Split
 from somdst.corpora.folders import Folder
 from somdst.corpora.labels import clean
 from somdst.corpora.reading import fields, items, load_json, text
-from somdst.errors import CorpusError, SomdstError
+from somdst.errors import CorpusError, NoSplit, SomdstError
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import DONTCARE, State, Value
@@ -72,7 +72,7 @@ def read_folder(folder: Folder, *, split: Split | None) -> Corpus:
     """All dialogue files in a folder or zip; a split is what is in a folder of that name."""
     names = [name for name in folder.matching(DIALOGUES) if split is None or _is_in(name, split)]
     if not names:
-        raise CorpusError(f"{folder.path} has no folder {split} with {DIALOGUES}: give another split, or none.")
+        raise NoSplit(f"{folder.path} has no folder {split} with {DIALOGUES}: give another split, or none.")
     services = _services(_schemas(folder, names))
     read: list[Dialogue] = []
     dropped: list[Dropped] = []
@@ -129,7 +129,7 @@ def _schemas(folder: Folder, names: Iterable[str]) -> Iterator[tuple[object, str
 
 def _services(schemas: Iterable[tuple[object, str]]) -> Services:
     slots: dict[str, dict[str, Slot]] = {}
-    tracked: set[Slot] = set()
+    tracked: dict[Slot, None] = {}
     is_multiwoz = False
     for data, where in schemas:
         for service in items(data, where):
@@ -138,7 +138,7 @@ def _services(schemas: Iterable[tuple[object, str]]) -> Services:
             except SomdstError as error:
                 raise CorpusError(f"{where} is not a schema-guided schema: {error}") from error
             slots.setdefault(name, {}).update(own)
-            tracked |= {own[slot] for slot in asked if slot in own}
+            tracked.update((own[slot], None) for slot in asked if slot in own)
             is_multiwoz = is_multiwoz or any(slot.startswith(f"{name}-") for slot in own)
     if not tracked:
         raise CorpusError("The schema files name no slot that an intent asks for: fetch the corpus again.")
@@ -246,7 +246,7 @@ def _state(
 def _turn_domain(before: State, after: State, frames: Sequence[Mapping[str, Any]], services: Services) -> str | None:
     """The first service whose state changed, else the first with an intent; None where neither is."""
     named = [str(frame.get("service")) for frame in frames]
-    changed = {slot.split("-", 1)[0] for slot, _ in before.items() ^ after.items()}
+    changed = {slot.split("-", 1)[0] for slot in before.differing(after)}
     intent = [str(frame["service"]) for frame in frames if _intent(frame) not in ("NONE", None)]
     domain = next((name for name in named if name in changed), None) or next(iter(intent), None)
     return domain if not services.is_multiwoz or domain in multiwoz.TRACKED else None

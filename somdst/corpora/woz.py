@@ -11,7 +11,7 @@ from somdst.corpora.corpus import SPLIT_NAMES, Corpus, Dropped, Split
 from somdst.corpora.folders import Folder
 from somdst.corpora.labels import clean
 from somdst.corpora.reading import fields, items, text
-from somdst.errors import CorpusError
+from somdst.errors import CorpusError, NoSplit
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State, Value
@@ -32,7 +32,7 @@ def read_folder(folder: Folder, *, split: Split | None) -> Corpus:
     wanted = [f"woz_{name}_en.json" for name in SPLIT_NAMES[split]] if split else [FILES]
     names = [name for pattern in wanted for name in folder.matching(pattern)]
     if not names:
-        raise CorpusError(f"{folder.path} has no {' or '.join(wanted)}: give another split, or none.")
+        raise NoSplit(f"{folder.path} has no {' or '.join(wanted)}: give another split, or none.")
     parts = [read_data(folder.load_json(name), where=folder.where(name), name=name) for name in names]
     dialogues = tuple(dialogue for part in parts for dialogue in part.dialogues)
     return Corpus(folder.name, FORMAT, dialogues, tuple(d for part in parts for d in part.dropped), SCHEMA)

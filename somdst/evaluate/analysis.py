@@ -71,7 +71,9 @@ def analyse(
         metrics=metrics,
         errors=errors,
         efficiency=efficiency,
-        batching=measure_batching(predictor, dialogues, batch_size=batch_size, turns=timed_turns, seconds=seconds),
+        batching=measure_batching(
+            predictor, dialogues, schema=slots, batch_size=batch_size, turns=timed_turns, seconds=seconds
+        ),
         calibration=calibrate(scored_changes(runs)),
         runs=tuple(runs),
     )

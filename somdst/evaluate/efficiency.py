@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -95,17 +96,18 @@ def measure_efficiency(
 ) -> Efficiency:
     """Time a sample of the turns of these runs, evenly spread over them, in each regime."""
     slots = schema or predictor.schema
-    sample = _sample(runs, turns, history=predictor.history)
+    sample = _sample(runs, turns, slots, history=predictor.history)
     for given, _ in sample[:3]:
         predictor.predict([given])  # the first calls of a session are slower
     timed: dict[str, list[float]] = {name: [] for name in REGIMES}
     for given, turn in sample:
         for name in REGIMES:
-            timed[name].append(1000.0 * seconds_of(predictor, given, _operations(name, turn, slots)))
+            own = given.schema or slots
+            timed[name].append(1000.0 * seconds_of(predictor, given, _operations(name, turn, own)))
         if progress:
             progress(1)
-    done = [turn for run in runs for turn in run.turns]
-    gold = [turn.gold for turn in done]
+    done = [(turn, run.schema or slots) for run in runs for turn in run.turns]
+    gold = [turn.gold for turn, _ in done]
     return Efficiency(
         slots=len(slots),
         values_per_slot=len({pair for state in gold for pair in state.items()}) / len(slots),
@@ -115,7 +117,7 @@ def measure_efficiency(
             Regime(
                 name=name,
                 turns=len(timed[name]),
-                generated=Spread.of([values_generated(name, turn, slots) for turn in done]),
+                generated=Spread.of([values_generated(name, turn, own) for turn, own in done]),
                 milliseconds=Milliseconds(min(timed[name]), fmean(timed[name]), max(timed[name])),
             )
             for name in REGIMES
@@ -127,30 +129,35 @@ def measure_batching(
     predictor: Predictor,
     dialogues: Sequence[Dialogue],
     *,
+    schema: Schema | None = None,
     batch_size: int = 256,
     turns: int = 100,
     seconds: float | None = None,
 ) -> Batching:
     """`turns`: about how many are run one by one. `seconds`: what all took in batches, if that is known already."""
-    run(predictor, dialogues[:1], batch_size=1)
+    timed = partial(_seconds, predictor, schema=schema)
+    timed(dialogues[:1], batch_size=1)
     some = evenly(dialogues, len(dialogues) * turns // max(1, count_turns(dialogues)) or 1)
-    rate = count_turns(some) / _seconds(predictor, some, batch_size=1)
-    batched = count_turns(dialogues) / (seconds or _seconds(predictor, dialogues, batch_size=batch_size))
+    rate = count_turns(some) / timed(some, batch_size=1)
+    batched = count_turns(dialogues) / (seconds or timed(dialogues, batch_size=batch_size))
     return Batching(batch_size, count_turns(dialogues), batched, count_turns(some), rate)
 
 
-def _seconds(predictor: Predictor, dialogues: Sequence[Dialogue], *, batch_size: int) -> float:
+def _seconds(predictor: Predictor, dialogues: Sequence[Dialogue], *, schema: Schema | None, batch_size: int) -> float:
     start = time.perf_counter()
-    run(predictor, dialogues, batch_size=batch_size)
+    run(predictor, dialogues, schema=schema, batch_size=batch_size)
     return time.perf_counter() - start
 
 
-def _sample(runs: Sequence[DialogueRun], count: int, *, history: int) -> list[tuple[TurnInput, TurnRun]]:
+def _sample(
+    runs: Sequence[DialogueRun], count: int, schema: Schema, *, history: int
+) -> list[tuple[TurnInput, TurnRun]]:
     places = [(run, t) for run in runs for t in range(len(run.turns))]
-    return [
-        (input_at([done.turn for done in run.turns[: t + 1]], run.turns[t].fed, history=history), run.turns[t])
-        for run, t in evenly(places, count)
-    ]
+    return [(_input(run, t, run.schema or schema, history), run.turns[t]) for run, t in evenly(places, count)]
+
+
+def _input(run: DialogueRun, t: int, schema: Schema, history: int) -> TurnInput:
+    return input_at([done.turn for done in run.turns[: t + 1]], run.turns[t].fed, history=history, schema=schema)
 
 
 def _operations(regime: str, turn: TurnRun, schema: Schema) -> Mapping[str, Operation] | None:

@@ -68,7 +68,7 @@ def table(rows: Iterable[FrameMetrics]) -> Table:
 def _frame(turn: TurnRun, service: str) -> tuple[bool, bool]:
     """Whether the frame is right, and whether nothing would be."""
     prefix = f"{service}-"
-    wrong = any(slot.startswith(prefix) for slot, _ in turn.predicted.items() ^ turn.gold.items())
+    wrong = any(slot.startswith(prefix) for slot in turn.predicted.differing(turn.gold))
     return not wrong, not any(slot.startswith(prefix) for slot in turn.gold)
 
 

@@ -124,7 +124,7 @@ def measure(runs: Sequence[DialogueRun], *, schema: Schema, operation_set: Opera
     turns = [turn for run in runs for turn in run.turns]
     if not turns:
         raise CorpusError("There is no turn to measure: the corpus or the limit leaves nothing.")
-    wrong = [_wrong_slots(turn.predicted, turn.gold) for turn in turns]
+    wrong = [turn.predicted.differing(turn.gold) for turn in turns]
     between = [derived for run in runs for derived in _between_gold_states(run, operation_set)]
     slots = sum(len(run.schema or schema) * len(run.turns) for run in runs)
     confusion = _confusion(turns, slots, operation_set)
@@ -167,10 +167,6 @@ def _updates(operations: Iterable[Operation]) -> int:
     return sum(operation is Operation.UPDATE for operation in operations)
 
 
-def _wrong_slots(predicted: State, gold: State) -> set[str]:
-    return {slot for slot, _ in predicted.items() ^ gold.items()}
-
-
 def _pair_f1(turn: TurnRun) -> float:
     right = len(turn.predicted.items() & turn.gold.items())
     total = len(turn.predicted) + len(turn.gold)
@@ -205,7 +201,7 @@ def _turns_right(run: DialogueRun) -> int:
 
 
 def _changes(before: State, after: State) -> dict[str, object]:
-    return {slot: after.get(slot) for slot in _wrong_slots(before, after)}
+    return {slot: after.get(slot) for slot in before.differing(after)}
 
 
 def _confusion(turns: Sequence[TurnRun], slots: int, operation_set: OperationSet) -> tuple[tuple[int, ...], ...]:

@@ -63,13 +63,22 @@ def predictions(
     file, slots = folder / f"{part}.predictions.jsonl", schema or predictor.schema
     if file.exists():
         saved = load(file)
-        same = [one.id for one in saved.runs] == [one.id for one in dialogues] and saved.schema == slots
-        if saved.model == predictor.model_id and same:
+        if saved.model == predictor.model_id and saved.schema == slots and _same(saved.runs, dialogues, slots):
             return saved
     runs = run(predictor, dialogues, schema=schema, progress=progress)
     saved = Saved(predictor.model_id, part, slots, predictor.operation_set, tuple(runs))
     save(file, saved)
     return saved
+
+
+def _same(runs: Sequence[DialogueRun], dialogues: Sequence[Dialogue], schema: Schema) -> bool:
+    """Whether these are runs of these dialogues, with the same texts and labels."""
+    before = [(run.id, [(turn.turn.system, turn.turn.user, turn.gold) for turn in run.turns]) for run in runs]
+    slots = [run.schema or schema for run in runs]
+    return len(runs) == len(dialogues) and before == [
+        (one.id, [(turn.system, turn.user, (turn.state or State()).within(own)) for turn in one.turns])
+        for one, own in zip(dialogues, slots, strict=True)
+    ]
 
 
 def save(path: str | Path, saved: Saved) -> None:
@@ -83,7 +92,7 @@ def save(path: str | Path, saved: Saved) -> None:
         "oracle": list(saved.oracle),
         "threshold": saved.threshold,
     }
-    runs = ({"id": run.id, "turns": [_turn_to_json(turn) for turn in run.turns]} for run in saved.runs)
+    runs = (_run_to_json(run) for run in saved.runs)
     with replacing(Path(path)) as stream:
         for line in (header, *runs):
             stream.write(json.dumps(line).encode() + b"\n")
@@ -110,6 +119,11 @@ def load(path: str | Path) -> Saved:
         raise CorpusError(f"The predictions in {path} are damaged ({error}): save them again.") from error
 
 
+def _run_to_json(run: DialogueRun) -> dict[str, Any]:
+    schema = {"schema": run.schema.to_json()} if run.schema else {}
+    return {"id": run.id, **schema, "turns": [_turn_to_json(turn) for turn in run.turns]}
+
+
 def _turn_to_json(turn: TurnRun) -> dict[str, Any]:
     return {
         "system": turn.turn.system,
@@ -130,7 +144,8 @@ def _slot_to_json(predicted: SlotPrediction) -> dict[str, Any]:
 
 
 def _run_from_json(data: Any) -> DialogueRun:
-    return DialogueRun(data["id"], tuple(map(_turn_from_json, data["turns"])))
+    schema = Schema.from_json(data["schema"]) if "schema" in data else None
+    return DialogueRun(data["id"], tuple(map(_turn_from_json, data["turns"])), schema)
 
 
 def _turn_from_json(data: Any) -> TurnRun:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from somdst.corpora import Corpus, Split, open_corpus
-from somdst.corpora.opening import check_fit, has_parts, outside_schema, schema_for
+from somdst.corpora.opening import check_fit, has_parts, open_parts, outside_schema, schema_for
 from somdst.corpora.statistics import joint_schema
-from somdst.errors import CorpusError
+from somdst.errors import CorpusError, NoSplit
 from somdst.evaluate.tables import counted
 from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
@@ -87,6 +87,10 @@ def _open_part(corpus: str, split: Split | None) -> tuple[Corpus, Split | None]:
     if split is None and has_parts(corpus):
         try:
             return open_corpus(corpus, split="dev"), "dev"
-        except CorpusError:  # it has no dev: then the whole
-            pass
+        except NoSplit:
+            parts = open_parts(corpus)
+            if len(parts) > 1:  # one of them is train, which nobody means
+                names = " or ".join(f"--split {part.split}" for part in parts)
+                raise CorpusError(f"{corpus} has no dev part: say which part is meant with {names}.") from None
+            return parts[0].corpus, None
     return open_corpus(corpus, split=split), split

@@ -180,8 +180,10 @@ class Tools:
         """The id of a new conversation. With a schema, nothing is stored unless the model can track it."""
         if given is None:
             return self.store.create(tenant).id
-        stored = isinstance(given, str) and re.fullmatch(SCHEMA_ID, given)
-        schema = self.store.schemas.read(tenant, given).schema if stored else read_schema(given)
+        if isinstance(given, str) and re.fullmatch(SCHEMA_ID, given):
+            schema = self.store.schemas.read(tenant, given).schema
+        else:
+            schema = read_schema(given)
         self.tracker.under(schema)
         return self.store.create(tenant, schema=schema).id
 

@@ -1,8 +1,8 @@
 """`ablate`: the paper's ablation of operation sets. Each set is trained with the same settings, then compared on dev.
 
 Each set and seed has a run folder of its own, so a stopped ablation goes on where it was. Differences to the first set
-come with a 95% interval (`evaluate/comparison.py`). It covers which dialogues happen to be in dev; that another seed
-gives other weights it covers only as far as there are several seeds.
+come with a 95% interval (`evaluate/comparison.py`). It covers the choice of dev dialogues, and the
+variation between seeds only if there are several.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from somdst.evaluate.tables import Cell, Table
 from somdst.learn import machine
 from somdst.learn.budget import within_minutes
 from somdst.learn.encoders import check_encoder
+from somdst.learn.mixture import read_mixture
 from somdst.learn.progress import Listener, Phase, silent, within
 from somdst.learn.settings import Settings
 from somdst.learn.start import new_model
@@ -139,7 +140,8 @@ def ablate(
     settings = fitted(settings, task.schema)
     if minutes is not None:
         first_model = partial(new_model, settings, task.schema, task.dialogues)
-        settings = within_minutes(minutes, settings, task, out, first_model, progress)
+        source = read_mixture(task, settings) if settings.mix else None
+        settings = within_minutes(minutes, settings, task, out, first_model, progress, source=source)
     return _Ablating(settings, task, out, progress).run(names, seeds)
 
 

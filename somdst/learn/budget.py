@@ -49,7 +49,7 @@ def within_minutes(
         _write(file, minutes, epochs)
     before, epochs = _read(file)
     if before != minutes:
-        raise InputError(f"What is in {out} was started with {before:g} minutes: go on with the same.")
+        raise InputError(f"The run in {out} was started with {before:g} minutes: give the same number to go on.")
     return settings.model_copy(update={"epochs": epochs})
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import onnx
 
-from somdst.corpora import open_corpus
+from somdst.corpora.opening import open_part
 from somdst.errors import InputError, ModelError
 from somdst.evaluate.agreement import Agreement, agreement
 from somdst.files import make_folder, replacing, write_text
@@ -159,7 +159,7 @@ def _copy(folder: ModelFolder, target: Path) -> None:
 def _dialogues(check: Source | None, limit: int) -> tuple[Dialogue, ...]:
     if check is None:
         return ()
-    found = open_corpus(check).dialogues if isinstance(check, (str, Path)) else tuple(check)
+    found = open_part(check, "dev").dialogues if isinstance(check, (str, Path)) else tuple(check)
     if not found:
         raise InputError("There is no dialogue to compare with torch on.")
     return found[:limit]

@@ -13,11 +13,9 @@ from somdst.learn.tensors import Batch, Encoded, Losses
 def joint_loss(model: SomDst, batch: Batch, *, teacher_forcing: bool, operation_weight: float = 1.0) -> Losses:
     """All losses of a batch. With `teacher_forcing` the generator is fed the gold values, else its own words.
     `operation_weight` is how much L_opr counts in the sum; the paper has 1."""
-    assert batch.operations is not None and batch.domain is not None
     encoded = model.encode(batch)
     L_opr = operation_loss(encoded, batch)
-    # Over all turns, those without a known domain too: so a batch in parts weighs each turn as the whole one does.
-    L_dom = F.cross_entropy(domain_logits(encoded, batch), batch.domain, reduction="sum") / len(batch.ids)
+    L_dom = domain_loss(encoded, batch)
     L_svg = value_loss(model, batch, encoded, teacher_forcing=teacher_forcing) + choice_loss(batch, encoded)
     return Losses(operation_weight * L_opr + L_dom + L_svg, L_opr, L_dom, L_svg)
 
@@ -27,6 +25,12 @@ def operation_loss(encoded: Encoded, batch: Batch) -> Tensor:
     assert batch.operations is not None
     wanted = batch.operations.masked_fill(~batch.slot_mask, -100)
     return F.cross_entropy(encoded.operations.flatten(0, 1).float(), wanted.flatten())
+
+
+def domain_loss(encoded: Encoded, batch: Batch) -> Tensor:
+    """The mean over all turns, also those without a known domain: so a batch in parts weighs each turn the same."""
+    assert batch.domain is not None
+    return F.cross_entropy(domain_logits(encoded, batch), batch.domain, reduction="sum") / len(batch.ids)
 
 
 def domain_logits(encoded: Encoded, batch: Batch) -> Tensor:

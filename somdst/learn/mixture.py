@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from somdst.corpora import open_corpus
 from somdst.corpora.domains import Domain, load_domains
 from somdst.corpora.made import made_dialogue
-from somdst.corpora.opening import has_parts, schema_for
+from somdst.corpora.opening import open_part, schema_for
 from somdst.corpora.schema_guided import read_paraphrases
 from somdst.corpora.statistics import joint_schema
 from somdst.errors import InputError
@@ -227,7 +226,7 @@ MADE = Variation(drop=0.2, distract=0.5, histories=HISTORIES)
 DISTRACTING = 400
 """Made schemas that other slots are drawn from."""
 LIKELY = 8
-"""Of so many, the schema that is most alike is taken."""
+"""Schemas that are drawn; the most similar one is taken."""
 
 
 def read_mixture(task: Task, settings: Settings) -> Mixture:
@@ -241,13 +240,13 @@ def read_mixture(task: Task, settings: Settings) -> Mixture:
         if name == "domains":
             sources[name] = Made(lambda key: made_dialogue(key, written), MADE, seed=settings.seed)
             continue
-        opened = open_corpus(name, split="train" if has_parts(name) else None)
+        opened = open_part(name, "train")
         guided = any(dialogue.schema for dialogue in opened.dialogues)
         sources[name] = Corpus(opened.dialogues, None if guided else schema_for([opened]), GUIDED if guided else OWN)
         own = {dialogue.schema.id: dialogue.schema for dialogue in opened.dialogues if dialogue.schema}
         distractors += own.values()
         if guided and settings.paraphrases is not None:
-            paraphrases = read_paraphrases(settings.paraphrases, name)
+            paraphrases = {**paraphrases, **read_paraphrases(settings.paraphrases, name)}
     turns = settings.mix_turns or count_turns(task.dialogues)
     rest = {"": 1 - sum(shares.values())} if sum(shares.values()) < 1 else {}
     return Mixture(

@@ -9,8 +9,8 @@ N texts of slots and listed values.
     SlotValueGenerator        (h^X, h^[SLOT]j, H_t) -> P_val, for all slots to update of a batch at once
     SomDst                    all of them
 
-The schema is an input: a slot's [SLOT] token carries a vector that the same encoder makes of the slot's text, and a
-slot with a closed list gets the listed value whose vector scores best. The paper's layout has slot names as text
+The schema is an input: a slot's [SLOT] token carries a vector that the same encoder makes of the slot's text, and the
+values of a closed list are scored by their vectors, beside what is generated. The paper's layout has slot names as text
 instead and a classifier over a fixed set of domains: there is no `SchemaReader`. `naive.py` generates slot by slot
 as the equations are written, and a test checks that both agree. The joint loss is in `losses.py`. Does not load
 encoders (`encoders.py`), make batches (`batches.py`) or train (`training.py`).
@@ -133,7 +133,7 @@ class TextEncoder(nn.Module):
 
     def _weights(self) -> dict[str, Tensor] | None:
         """In mixed precision, the encoder's weights in the lower one: all of the encoder runs in it, sums and
-        normalisations too, because casting to and fro around each product costs a quarter of a step."""
+        normalisations too, because casting back and forth around each product costs a quarter of a step."""
         device = self.word_embeddings.weight.device.type
         if not torch.is_autocast_enabled(device):
             return None
@@ -200,8 +200,8 @@ class StateOperationPredictor(TextEncoder):
 
 
 def similar_lengths(lengths: list[int], *, spread: float = 0.75, tokens: int = 768) -> list[tuple[list[int], int]]:
-    """Rows grouped by length, longest first, each group with its longest: from `spread` of that on, once a group has
-    so many tokens that a product over it is worth starting."""
+    """Rows grouped by length, longest first, each group with its greatest length. A row joins a group if it has at
+    least `spread` of that length, or if the group has fewer than `tokens` tokens, too few for a product of its own."""
     groups: list[tuple[list[int], int]] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
         rows, longest = groups[-1] if groups else ([], 0)

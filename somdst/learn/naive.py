@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from somdst.learn.losses import choice_loss, domain_logits, operation_loss, slots_to_write
+from somdst.learn.losses import choice_loss, domain_loss, operation_loss, slots_to_write
 from somdst.learn.model import NOTHING, SomDst
 from somdst.learn.tensors import Batch, Encoded, Losses, ValueTargets
 
@@ -55,10 +54,9 @@ def _gru(gru: Any, g: Tensor, e: Tensor) -> Tensor:
 
 def slot_by_slot_loss(model: SomDst, batch: Batch) -> Losses:
     """The joint loss as one writes it first: the n-th slot of every turn, then the next, each token by token."""
-    assert batch.operations is not None and batch.domain is not None
     encoded = model.encode(batch)
     L_opr = operation_loss(encoded, batch)
-    L_dom = F.cross_entropy(domain_logits(encoded, batch), batch.domain, reduction="sum") / len(batch.ids)
+    L_dom = domain_loss(encoded, batch)
     L_svg = choice_loss(batch, encoded)
     if batch.values is not None:
         slots_of_turn = slots_to_write(batch)

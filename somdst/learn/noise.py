@@ -3,8 +3,8 @@ slots, single words.
 
 Trained on gold memories only, a model trusts its memory blindly, and one mistake stays for the rest of the dialogue.
 Here a fed memory loses values, gets other values, gets values that nobody asked for, or is the one that an earlier
-model really had at that turn. Labels are then derived against what was fed, so the model learns to repair: but only
-what its input shows. To ask for a value that occurs nowhere in the turns it reads would teach it to make values up.
+model really had at that turn. Labels are then derived against what was fed, so the model learns to repair, but only
+what its input shows. Asking for a value that occurs nowhere in the turns it reads would teach it to make values up.
 Other ways of typing are in `corpora/perturbation.py`.
 """
 

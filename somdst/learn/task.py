@@ -8,8 +8,8 @@ from pathlib import Path
 
 from somdst.corpora import Corpus, Split, open_corpus
 from somdst.corpora.corpus import Dropped
-from somdst.corpora.opening import check_fit, has_parts, outside_schema, schema_for
-from somdst.errors import CorpusError, InputError, did_you_mean
+from somdst.corpora.opening import check_fit, has_parts, open_part, outside_schema, schema_for
+from somdst.errors import CorpusError, InputError, NoSplit, did_you_mean
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
 
@@ -53,9 +53,7 @@ def read_task(
     if isinstance(corpus, Task):
         return corpus
     opened = _open(corpus, "train")
-    if dev is None and isinstance(corpus, (str, Path)) and has_parts(corpus):
-        dev = corpus
-    evaluated = _open(dev, "dev").dialogues if dev is not None else ()
+    evaluated = _own_dev(corpus) if dev is None else _open(dev, "dev").dialogues
     found = schema if isinstance(schema, Schema) else schema_for([opened], given=schema)
     dialogues = opened.dialogues[: limit or None]
     for dialogue in (*dialogues, *evaluated):
@@ -68,9 +66,19 @@ def read_task(
     return Task(dialogues, evaluated, found, opened.dropped, outside)
 
 
+def _own_dev(corpus: Source) -> tuple[Dialogue, ...]:
+    """The dev part of a corpus with parts, if it has one."""
+    if not isinstance(corpus, (str, Path)) or not has_parts(corpus):
+        return ()
+    try:
+        return open_corpus(corpus, split="dev").dialogues
+    except NoSplit:
+        return ()
+
+
 def _open(corpus: Source, split: Split) -> Corpus:
     if isinstance(corpus, (str, Path)):
-        return open_corpus(corpus, split=split if has_parts(corpus) else None)
+        return open_part(corpus, split)
     return Corpus("dialogues", "dialogues in memory", tuple(corpus))
 
 

@@ -134,7 +134,7 @@ class Trainer:
             raise InputError("The corpus has no turn to learn from: give one with labelled turns.")
         batches = self.kind.batches(source, self.encoder, self.settings, self.model)
         optimizer = make_optimizer(self.model, self.settings)
-        self._start = _start_of_run(source, self.encoder, self.model)
+        self._start = _start_of_run(source, self.encoder, self.model, whole=bool(self.settings.keep_start))
         model, optimizer = accelerator.prepare(self.model, optimizer)
         average, start = (
             {name: parameter.detach().clone() for name, parameter in trained(self.model)} if wanted else None
@@ -344,8 +344,9 @@ def _accelerator(precision: str) -> Accelerator:
     )
 
 
-def _start_of_run(source: ExampleSource, encoder: Encoder, model: Any) -> dict[str, str]:
-    """What a run starts from besides its settings. A resumed run must start from the same."""
+def _start_of_run(source: ExampleSource, encoder: Encoder, model: Any, *, whole: bool) -> dict[str, str]:
+    """What a run starts from besides its settings. A resumed run must start from the same: with `whole`, from the same
+    weights, else from the same frozen ones, which the checkpoint does not hold."""
     turns = (
         (
             *(example.dialogue.id, str(example.number), turn.system, turn.user, str(turn.domain)),
@@ -355,9 +356,9 @@ def _start_of_run(source: ExampleSource, encoder: Encoder, model: Any) -> dict[s
         for example in source.examples(0)
         for turn in [example.dialogue.turns[example.number]]
     )
-    frozen = (parameter for parameter in model.parameters() if not parameter.requires_grad)
+    needed = (parameter.detach() for parameter in model.parameters() if whole or not parameter.requires_grad)
     return {
         "schema": fingerprint([str(encoder.schema.content()).encode()]),
         "corpus": fingerprint("\0".join(turn).encode(errors="surrogatepass") for turn in turns),
-        "encoder or model to start from": fingerprint(parameter.numpy().tobytes() for parameter in frozen),
+        "encoder or model to start from": fingerprint(parameter.numpy().tobytes() for parameter in needed),
     }

@@ -98,6 +98,11 @@ def train(
     task = read_task(corpus, dev, schema=schema, limit=limit, skip_unknown=skip_unknown)
     fit = kind.settings(fitted(chosen, task.schema, start))
 
+    if fit.mix and (fit.system != SOM_DST or fit.layout == "paper"):
+        raise InputError("mix needs a model that reads schemas: SOM-DST in the compact layout.")
+    if fit.mix and fit.own_states:
+        raise InputError("own_states cannot be used with mix: leave one of them out.")
+
     def first_model() -> tuple[Any, Encoder]:
         return from_model(start, fit, task.schema) if start else kind.new_model(fit, task.schema, task.dialogues)
 

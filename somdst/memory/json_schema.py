@@ -146,6 +146,9 @@ class _Shape(NamedTuple):
 class _Reader:
     def __init__(self, skip: Iterable[str]) -> None:
         self.skip = {skip} if isinstance(skip, str) else set(skip)
+        self.unused = set(self.skip)
+        self.left_out: set[str] = set()
+        """Slots that are skipped, as `domain-name`; of a skipped object, `domain-`."""
         self.found = Found()
         self.paths: dict[str, str] = {}
         self.root: Mapping[str, Any] = {}
@@ -166,21 +169,27 @@ class _Reader:
             title = read_text(shape.leaves[0].get("title"), "`title` of the JSON Schema")
             self._object(shape, _clean(domain or name) or _snake_case(title), ())
             self.found.text_rules = self.found.text_rules or root.get("x-text-rules")
-        if self.skip:
-            raise SchemaError(f"There is no property `{min(self.skip)}` to skip: give its name, or `object.name`.")
+        if self.unused:
+            raise SchemaError(f"There is no property `{min(self.unused)}` to skip: give its name, or `object.name`.")
+        self.found.different = list(filter(None, map(self._kept, self.found.different)))
         return self.found
+
+    def _kept(self, group: list[str]) -> list[str]:
+        """A group of slots that must differ, without what is skipped; empty if fewer than two are left."""
+        kept = [slot for slot in group if self.left_out.isdisjoint((slot, f"{slot.partition('-')[0]}-"))]
+        return kept if len(kept) > 1 or len(kept) == len(group) else []
 
     def _object(self, shape: _Shape, domain: str, path: tuple[str, ...], *, needed: bool = True) -> None:
         """The slots of an object. Where nobody needs the object, nobody needs its properties."""
         node = shape.leaves[0]
         slots: dict[str, str] = {}
-        left_out: set[str] = set()
         groups: list[Sequence[object]] = list(_list(node.get("x-different")))
         for name, child in node["properties"].items():
             place = (*path, str(name))
             if (dotted := ".".join(place)) in self.skip:
-                self.skip.remove(dotted)
-                left_out.add(str(name))
+                self.unused.discard(dotted)
+                slots[str(name)] = f"{domain}-{str(name).strip()}"
+                self.left_out |= {slots[str(name)], f"{_clean(str(name))}-"}
                 continue
             required = needed and name in _list(node.get("required"))
             try:
@@ -200,9 +209,7 @@ class _Reader:
             if others := inner.node.get("x-different"):
                 groups.append([name, *_list(others)])
         for group in ([str(name) for name in _list(group)] for group in groups):
-            kept = [slots.get(name, name) for name in group if name not in left_out]
-            if len(kept) > 1 or len(kept) == len(group):
-                self.found.different.append(kept)
+            self.found.different.append([slots.get(name, name) for name in group])
 
     def _slot(self, domain: str, path: tuple[str, ...], shape: _Shape, *, required: bool) -> Slot:
         name = path[-1]

@@ -90,6 +90,14 @@ class State(Mapping[str, Value]):
         merged = {**self._values, **values}
         return State({slot: value for slot, value in merged.items() if value is not None})
 
+    def differing(self, other: State) -> set[str]:
+        """The slots that do not have the same value in both.
+
+        >>> sorted(State({"hotel-area": "north", "hotel-stars": "4"}).differing(State({"hotel-area": "south"})))
+        ['hotel-area', 'hotel-stars']
+        """
+        return {slot for slot, _ in self.items() ^ other.items()}
+
     def within(self, slots: Container[str]) -> State:
         """The part of the state that is about these slots, or the slots of this schema.
 

@@ -34,7 +34,7 @@ class Design(BaseModel):
     )
     slot_names: SlotNames = Field(
         default="none",
-        description="Slots whose names are in the input too, if compact: none, all, or others than its own schema's.",
+        description="Names of slots in the input, if compact: none, all, or others (for schemas other than its own).",
     )
     operation_set: str = Field(
         default="4",

@@ -103,7 +103,7 @@ class SlotTable:
     values: dict[int, list[list[int]]]
     """For slots with a closed list: [CLS] value [SEP] for each of its values."""
     mentions: Mentions | None
-    """None where no slot has a closed list."""
+    """None if no slot has a closed list, or the schema is fixed."""
 
 
 class Encoder:

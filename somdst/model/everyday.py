@@ -68,8 +68,8 @@ def _twenty_four(hour: int, match: re.Match[str]) -> int | None:
 
 
 def _clock(hour: int, match: re.Match[str], *, later: int = 0) -> str:
-    """The time `later` minutes after the hour. Where it is open which half of the day is meant, so it stays: 5:15, not
-    05:15."""
+    """The time `later` minutes after the hour. If it is not said which half of the day is meant, it stays open: 5:15,
+    not 05:15."""
     known = _twenty_four(hour, match)
     if known == 0 and later < 0 and not match["night"]:
         known = 12  # "quarter to twelve in the morning" is before noon

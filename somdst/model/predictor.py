@@ -1,10 +1,11 @@
 """`ModelPredictor`: what every trained model does around its network, whichever engine runs it.
 
 A schema is compiled once: the network makes a vector of each slot's text and of each listed value. Turns are encoded
-and padded into arrays, one batch for each of the engine's lanes. The encoder runs for all turns of a batch. Slots with
-a closed list get the listed value that scores best; the generator then writes all other slots to update of all turns at
-once, and a second time where slots that must differ got the same value (`values.py`). `runtime.py` runs the network on
-ONNX Runtime, `learn/torch_predictor.py` on torch; both only implement the abstract methods.
+and padded into arrays, one batch for each of the engine's lanes. The encoder runs for all turns of a batch, and the
+generator for all their slots to update at once. A slot with a closed list then gets the listed value that was generated
+or the one that scores best, whichever is more certain. Where slots that must differ got the same value, the generator
+runs again (`values.py`). `runtime.py` runs the network on ONNX Runtime, `learn/torch_predictor.py` on torch; both only
+implement the abstract methods.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from somdst.errors import InputError
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema
+from somdst.memory.state import DONTCARE
 from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder, Encoding, mention
 from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
@@ -128,6 +130,7 @@ class ModelPredictor(ABC):
         self._operation_set = OperationSet.named(self.config.operation_set)
         self._update = self._operation_set.index(Operation.UPDATE)
         self._carryover = self._operation_set.index(Operation.CARRYOVER)
+        self._deletes = Operation.DELETE in self._operation_set.operations
         self._compiled: OrderedDict[str, Compiled] = OrderedDict()
         self._compiling = Lock()
 
@@ -282,6 +285,8 @@ class ModelPredictor(ABC):
             slot = turn.schema.slots[j]
             if (generated := proposals.get(str(slot))) is None:
                 continue
+            if generated.value is DONTCARE or (generated.value is None and not self._deletes):
+                continue  # in operation sets without these operations, the generator says them
             values = slot.values or ()
             P = _softmax(favour_said(vectors @ queries[j], turn.encoding.said.get(j, ())))  # [values]
             best = int(P.argmax())

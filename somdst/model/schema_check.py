@@ -84,7 +84,7 @@ def _confusion(one: Slot, other: Slot, *, score: float) -> str | None:
         return "are described nearly alike: say what makes them different"
     shared = [value for value in one.values or () if value in (other.values or ()) and not value.isdecimal()]
     if shared and one.domain == other.domain and "boolean" not in (one.type, other.type):
-        return f"both take {_listed(shared)}: say in the descriptions when which is meant"
+        return f"both take {_listed(shared)}: say in the descriptions which one is meant when"
     return None
 
 
