@@ -1,6 +1,6 @@
 """`compare_systems`: every system trained under one budget on one encoder, evaluated, and timed on this machine.
 
-Each system has a run folder of its own below `out`. What was measured is in `out/results`, one file per system, so a
+Each system has a run folder of its own below `out`. What was measured is in `out/systems`, one file per system, so a
 stopped comparison goes on where it was, and one that has these files needs the runs no more: systems can be trained on
 different days or machines. Turns are timed one at a time, in the order of their conversations, in turn with the least
 that any system does, so that times which were not measured together can be compared. All run on torch.
@@ -30,6 +30,7 @@ from somdst.evaluate.saved import Saved, predictions
 from somdst.evaluate.speed import Latency, seconds_of
 from somdst.files import make_folder, write_text
 from somdst.learn import machine
+from somdst.learn.checkpoints import fingerprint
 from somdst.learn.encoders import check_encoder
 from somdst.learn.progress import Listener, Phase, silent, within
 from somdst.learn.settings import Settings
@@ -45,7 +46,7 @@ from somdst.model.folder import open_predictor
 from somdst.model.prediction import Predictor
 from somdst.tracking.step import input_at
 
-RESULTS = "results"
+RESULTS = "systems"
 TIMED_DIALOGUES = 12
 EVALUATED = 60
 """Dialogues of dev that are evaluated on at the end of a training: some systems take minutes for all of it."""
@@ -107,6 +108,7 @@ class SideBySide:
     minutes: float | None
     corpus: str
     schema: Schema
+    operation_weight: float
     results: tuple[SystemResult, ...]
     finished: bool
     """False if a signal stopped it; the same call goes on."""
@@ -153,9 +155,9 @@ def compare_systems(
     check_encoder(chosen.encoder)
     task = read_task(corpus, dev, schema=schema, limit=limit)
     task.require_dev()
-    name = str(corpus) if isinstance(corpus, (str, Path)) else "dialogues in memory"
+    name = Path(corpus).name if isinstance(corpus, (str, Path)) else "dialogues in memory"
     work = _Comparing(chosen, task, out, minutes, tuple(test or ()), timed, tuple(sizes or all_sizes()), progress)
-    return SideBySide(chosen.encoder, minutes, name, task.schema, *work.run(entries))
+    return SideBySide(chosen.encoder, minutes, name, task.schema, chosen.operation_weight, *work.run(entries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +202,9 @@ class _Comparing:
     def _key(self, entry: Entry) -> dict[str, Any]:
         settings = self._settings(entry).model_dump(mode="json")
         parts = {"train": self.task.dialogues, "dev": self.dev, "test": self.test}
-        turns = {part: count_turns(dialogues) for part, dialogues in parts.items()}
+        read = {part: fingerprint(_texts(dialogues)) for part, dialogues in parts.items()}
         timed = {"timed": self.timed, "sizes": [list(size) for size in self.sizes]}
-        return {"settings": settings, "minutes": self.minutes, "schema": self.task.schema.id, "turns": turns} | timed
+        return {"settings": settings, "minutes": self.minutes, "schema": self.task.schema.id, "read": read} | timed
 
     def _kept(self, entry: Entry) -> SystemResult | None:
         file = self._file(entry)
@@ -269,6 +271,14 @@ class _Comparing:
         phase = Phase("timing made-up schemas", len(self.sizes), listener, unit="schemas")
         growth = measure_growth(settings, dialogues, sizes=self.sizes, progress=phase.advance)
         return Cost(latency, least, passes, tokens, tuple(growth))
+
+
+def _texts(dialogues: Sequence[Dialogue]) -> Iterator[bytes]:
+    """Everything in dialogues that a result depends on."""
+    for dialogue in dialogues:
+        for turn in dialogue.turns:
+            labels = (str(turn.domain), *map(str, sorted((turn.state or {}).items())))
+            yield "\0".join((dialogue.id, turn.system, turn.user, *labels)).encode(errors="surrogatepass")
 
 
 def time_conversations(

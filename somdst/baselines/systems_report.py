@@ -210,9 +210,11 @@ def to_html(done: SideBySide) -> str:
 def to_markdown(done: SideBySide) -> str:
     intro = (
         f"{budget(done)} Each row is a system's decoding on this encoder with this budget: what is as published and "
-        "what is not stands at the top of its file in `somdst/baselines/`. All share the training loop: the loss of "
-        "a gate, or of SOM-DST's operations, counts ten times; systems that read the memory learn from wrong memories "
-        "too; generated values near a value of the training dialogues become it. Written by `somdst compare-systems`."
+        "what is not is said at the top of its file in `somdst/baselines/`. All share the training loop: the loss of a "
+        f"gate, or of SOM-DST's operations, counts {done.operation_weight:g} times; systems that read the memory learn "
+        "from wrong memories too; generated values near a value of the training dialogues become it. The number of "
+        "steps is what fits into the time at the speed of the first steps; `minutes` is what they took, with an "
+        "evaluation at the end. Written by `somdst compare-systems`."
     )
     return "\n\n".join(["# Systems side by side", intro, *(table.to_markdown() for table in tables(done))]) + "\n"
 
