@@ -76,10 +76,10 @@ def _replaceable(old: str, text: str, field: Field, others: Collection[str]) -> 
     whole = len(re.findall(_whole(old), text))
     if whole == 0 or whole != text.count(old) or any(old in other or other in old for other in others):
         return False
-    if field.type is not None and _LEANING.search(re.sub(_whole(old), " ", text)):
-        return False
-    # a part of the value that stands somewhere alone: "fisher" of "anna fisher"
     rest = re.sub(_whole(old), " ", text)
+    if field.type is not None and _LEANING.search(rest):
+        return False
+    # a part of the value that is somewhere alone: "fisher" of "anna fisher"
     return not any(len(word) > 3 and word in rest for word in re.findall(r"[a-z]+", old))
 
 
