@@ -71,7 +71,7 @@ def test_a_form_and_then_a_chat(visit: Visit, service: str) -> None:  # noqa: F8
     write_row(page, 2, slot="size", description="again")
     expect(checked(page)).to_have_text("Two slots are called pizza size: rename one of them.")
     write_row(page, 2, slot="Size")
-    expect(checked(page)).to_contain_text("but for capitals, spaces and underscores")
+    expect(checked(page)).to_contain_text("apart from capitals, spaces and underscores")
     write_row(page, 2, slot="topping", description="what is on it")
     write_row(page, 1, description="how large it is")
     expect(checked(page)).to_have_text("Ready: 2 slots about pizza.")

@@ -84,7 +84,7 @@ def test_float32_is_what_torch_says(folder: Path) -> None:
 def test_int8_is_nearly_what_torch_says(folder: Path) -> None:
     # Untrained weights choose by a hair, so numbers are compared; `somdst export --check` compares a trained model.
     torch, runtime = TorchPredictor.open(folder), Runtime.open(folder)
-    arrays = torch.arrays(inputs())
+    arrays = torch._pad([torch._prepare(one) for one in inputs()])
     left, right = torch.run_encoder(arrays), runtime.run_encoder(arrays)
     owners, slots = np.repeat(np.arange(8), 2), np.tile([0, 5], 8)
     said = [one.run_generator(arrays, run.context, owners, slots) for one, run in ((torch, left), (runtime, right))]
@@ -96,7 +96,7 @@ def test_int8_is_nearly_what_torch_says(folder: Path) -> None:
 
 def test_covered_words_are_not_copied(folder: Path) -> None:
     torch, runtime = TorchPredictor.open(folder), Runtime.open(folder, precision="float32")
-    arrays = torch.arrays(inputs()[:4])
+    arrays = torch._pad([torch._prepare(one) for one in inputs()[:4]])
     owners, slots = np.repeat(np.arange(4), 2), np.tile([0, 5], 4)
     mask = arrays.mask[owners]
     whole, covered = [], []

@@ -126,9 +126,9 @@ def test_edits_count_like_turns(tmp_path: Path) -> None:
         ids = [service.store.create("a").id for _ in range(2)]
         turn = asyncio.create_task(service.add_turn("a", ids[0], NORTH))
         await asyncio.to_thread(predictor.entered.acquire)
-        with pytest.raises(Overloaded, match="1 writes are under way"):
+        with pytest.raises(Overloaded, match="1 writes are in progress"):
             await service.edit("a", ids[1], lambda snapshot: edits.correct(snapshot, {"hotel-area": "east"}))
-        with pytest.raises(Overloaded, match="1 writes are under way"):
+        with pytest.raises(Overloaded, match="1 writes are in progress"):
             await service.undo("a", ids[1], source="api")
         predictor.gate.set()
         await turn

@@ -147,8 +147,7 @@ class _Reader:
     def __init__(self, skip: Iterable[str]) -> None:
         self.skip = {skip} if isinstance(skip, str) else set(skip)
         self.unused = set(self.skip)
-        self.left_out: set[str] = set()
-        """Slots that are skipped, as `domain-name`; of a skipped object, `domain-`."""
+        self.left_out: set[str] = set()  # slots, as `domain-name`, and objects, as `domain-`
         self.found = Found()
         self.paths: dict[str, str] = {}
         self.root: Mapping[str, Any] = {}
@@ -171,13 +170,12 @@ class _Reader:
             self.found.text_rules = self.found.text_rules or root.get("x-text-rules")
         if self.unused:
             raise SchemaError(f"There is no property `{min(self.unused)}` to skip: give its name, or `object.name`.")
-        self.found.different = list(filter(None, map(self._kept, self.found.different)))
+        pairs = [(group, [slot for slot in group if not self._is_left_out(slot)]) for group in self.found.different]
+        self.found.different = [kept for group, kept in pairs if len(kept) > 1 or len(kept) == len(group)]
         return self.found
 
-    def _kept(self, group: list[str]) -> list[str]:
-        """A group of slots that must differ, without what is skipped; empty if fewer than two are left."""
-        kept = [slot for slot in group if self.left_out.isdisjoint((slot, f"{slot.partition('-')[0]}-"))]
-        return kept if len(kept) > 1 or len(kept) == len(group) else []
+    def _is_left_out(self, slot: str) -> bool:
+        return not self.left_out.isdisjoint((slot, f"{slot.partition('-')[0]}-"))
 
     def _object(self, shape: _Shape, domain: str, path: tuple[str, ...], *, needed: bool = True) -> None:
         """The slots of an object. Where nobody needs the object, nobody needs its properties."""
@@ -208,8 +206,7 @@ class _Reader:
             slots[str(name)] = str(slot)
             if others := inner.node.get("x-different"):
                 groups.append([name, *_list(others)])
-        for group in ([str(name) for name in _list(group)] for group in groups):
-            self.found.different.append([slots.get(name, name) for name in group])
+        self.found.different += [[slots.get(str(name), str(name)) for name in _list(group)] for group in groups]
 
     def _slot(self, domain: str, path: tuple[str, ...], shape: _Shape, *, required: bool) -> Slot:
         name = path[-1]

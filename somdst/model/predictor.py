@@ -2,10 +2,9 @@
 
 A schema is compiled once: the network makes a vector of each slot's text and of each listed value. Turns are encoded
 and padded into arrays, one batch for each of the engine's lanes. The encoder runs for all turns of a batch, and the
-generator for all their slots to update at once. A slot with a closed list then gets the listed value that was generated
-or the one that scores best, whichever is more certain. Where slots that must differ got the same value, the generator
-runs again (`values.py`). `runtime.py` runs the network on ONNX Runtime, `learn/torch_predictor.py` on torch; both only
-implement the abstract methods.
+generator for all their slots to update. A slot with a closed list gets the listed value that was generated or the one
+that scores best, whichever is more certain. Where slots that must differ got the same value, the generator runs again
+(`values.py`). Engines implement the abstract methods: `runtime.py` on ONNX Runtime, `learn/torch_predictor.py` on torch.
 """
 
 from __future__ import annotations
@@ -232,10 +231,6 @@ class ModelPredictor(ABC):
         for pairs in self._map(run, _batches([turn.encoding for turn in turns], lanes=self.lanes)):
             results.update(pairs)
         return [results[i] for i in range(len(inputs))]
-
-    def arrays(self, inputs: Sequence[TurnInput]) -> Arrays:
-        """What the encoder reads of these inputs."""
-        return self._pad([self._prepare(input) for input in inputs])
 
     def _pad(self, turns: Sequence[_Turn]) -> Arrays:
         vectors = [turn.compiled.slots for turn in turns]
