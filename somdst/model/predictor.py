@@ -4,7 +4,7 @@ A schema is compiled once: the network makes a vector of each slot's text and of
 and padded into arrays, one batch for each of the engine's lanes. The encoder runs for all turns of a batch, and the
 generator for all their slots to update. A slot with a closed list gets the listed value that was generated or the one
 that scores best, whichever is more certain. Where slots that must differ got the same value, the generator runs again
-(`values.py`). Engines implement the abstract methods: `runtime.py` on ONNX Runtime, `learn/torch_predictor.py` on torch
+(`values.py`). Engines fill in the abstract methods: `runtime.py` (ONNX Runtime), `learn/torch_predictor.py` (torch).
 """
 
 from __future__ import annotations
