@@ -338,3 +338,23 @@ def test_the_docs_commands_are_understood(line: str) -> None:
     command = get_command(app).commands[name]  # type: ignore[attr-defined]
     if words and words != ["--settings"]:
         command.make_context(name, words)
+
+
+def test_kept_memory_is_given_back_after_a_run() -> None:
+    """Freed memory stays with the process while it trains, and goes back to the system when a run is done."""
+    script = (
+        "import re\n"
+        "from pathlib import Path\n"
+        "from somdst.learn import machine\n"
+        "def used(): return int(re.search(r'VmRSS:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) // 1024\n"
+        "machine.keep_memory()\n"
+        "before = used()\n"
+        "blocks = [bytearray(b'x' * 2**20) for _ in range(300)]\n"
+        "del blocks\n"
+        "kept = used()\n"
+        "machine.release_memory()\n"
+        "print(kept - before, used() - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    kept, released = map(int, done.stdout.split())
+    assert kept > 250 and released < 50

@@ -123,6 +123,7 @@ def train(
         source=source,
     )
     outcome = trainer.run()
+    machine.release_memory()
     return TrainResult(
         model=out,
         finished=outcome.finished,
