@@ -110,7 +110,9 @@ def test_tables_picture_and_page(done: tuple[SideBySide, Path, list[Progress]], 
     assert to_svg(found).startswith('<svg xmlns="http://www.w3.org/2000/svg"')
     files = write(found, tmp_path)
     assert [file.name for file in files] == ["systems.md", "systems.html", "systems.svg", "systems.json"]
-    assert "### Joint goal accuracy" in files[0].read_text() and json.loads(files[3].read_text())["systems"]
+    text = files[0].read_text()
+    assert "### Joint goal accuracy" in text and "Not compared here: NADST, ML-BST, DST Reader" in text
+    assert "](systems.svg)" in text and json.loads(files[3].read_text())["systems"]
 
 
 def test_growth_is_a_ratio_of_the_largest_to_the_smallest(done: tuple[SideBySide, Path, list[Progress]]) -> None:

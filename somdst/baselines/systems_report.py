@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from somdst.baselines.catalogue import SYSTEMS
 from somdst.baselines.growth import SLOTS, USUAL_SLOTS, USUAL_VALUES, VALUES, Point
 from somdst.baselines.side_by_side import SideBySide, SystemResult
 from somdst.evaluate import paper_results, svg
@@ -216,7 +217,11 @@ def to_markdown(done: SideBySide) -> str:
         "steps is what fits into the time at the speed of the first steps; `minutes` is what they took, with an "
         "evaluation at the end. Written by `somdst compare-systems`."
     )
-    return "\n\n".join(["# Systems side by side", intro, *(table.to_markdown() for table in tables(done))]) + "\n"
+    measured = {one.system for one in done.results}
+    others = [entry.title for name, entry in SYSTEMS.items() if name not in measured]
+    parts = ["# Systems side by side", intro, *([f"Not compared here: {', '.join(others)}."] if others else [])]
+    parts += ["![Joint goal accuracy of each system](systems.svg)", *(table.to_markdown() for table in tables(done))]
+    return "\n\n".join(parts) + "\n"
 
 
 def to_svg(done: SideBySide) -> str:
