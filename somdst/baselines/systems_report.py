@@ -220,7 +220,10 @@ def to_markdown(done: SideBySide) -> str:
     measured = {one.system for one in done.results}
     others = [entry.title for name, entry in SYSTEMS.items() if name not in measured]
     parts = ["# Systems side by side", intro, *([f"Not compared here: {', '.join(others)}."] if others else [])]
-    parts += ["![Joint goal accuracy of each system](systems.svg)", *(table.to_markdown() for table in tables(done))]
+    parts.append("![Joint goal accuracy of each system](systems.svg)")
+    if comparable(done.schema):
+        parts.append("Blue: here, on dev. Grey: published, on the test set of MultiWOZ 2.1.")
+    parts += [table.to_markdown() for table in tables(done)]
     return "\n\n".join(parts) + "\n"
 
 
