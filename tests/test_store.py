@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from postgres import PostgresServer
 from scripted import RulePredictor
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
@@ -350,6 +352,17 @@ def test_an_export_names_the_conversation_that_it_stops_at(store: Store) -> None
 def test_bugs_are_not_called_an_outage(store: Store) -> None:
     with pytest.raises(IntegrityError), store.database.write() as connection:
         connection.execute(text("INSERT INTO entries (conversation) VALUES ('nobody')"))
+
+
+def test_a_user_without_rights_gets_a_sentence(postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    with closing(Store(url)) as store, store.database.write() as connection:
+        connection.execute(text("CREATE ROLE guest LOGIN"))
+    weak = Store(url.replace("postgres@", "guest@"), upgrade=False)
+    with closing(weak), pytest.raises(StoreError, match="refuses this user"):
+        weak.read("a", "1" * 32)
+    with closing(Store(url)) as store, store.database.write() as connection:
+        connection.execute(text("DROP ROLE guest"))
 
 
 def test_verify_finds_a_wrong_pointer(store: Store) -> None:

@@ -130,7 +130,9 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (IntegrityError, ProgrammingError, DataError):
+        except (IntegrityError, ProgrammingError, DataError) as error:
+            if "permission denied" in str(error.orig):
+                raise StoreError("The database refuses this user: grant it the rights on the tables.") from error
             raise  # not the database's fault: a bug, and its trace is needed
         except DBAPIError as error:
             raise self._problem(str(error.orig)) from error
