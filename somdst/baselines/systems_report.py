@@ -215,7 +215,8 @@ def to_markdown(done: SideBySide) -> str:
         f"gate, or of SOM-DST's operations, counts {done.operation_weight:g} times; systems that read the memory learn "
         "from wrong memories too; generated values near a value of the training dialogues become it. The number of "
         "steps is what fits into the time at the speed of the first steps; `minutes` is what they took, with an "
-        "evaluation at the end. Written by `somdst compare-systems`."
+        "evaluation at the end. Accuracy is measured in the precision of the training, time in float32. Written by "
+        "`somdst compare-systems`."
     )
     measured = {one.system for one in done.results}
     others = [entry.title for name, entry in SYSTEMS.items() if name not in measured]

@@ -38,7 +38,7 @@ def keep_memory() -> None:
 
 
 def release_memory() -> None:
-    """Give the memory that was kept back to the system, as between two runs: one alone may keep 6 to 17 GB."""
+    """Give the memory that was kept back to the system, as between two runs: each keeps 6 GB or more."""
     gc.collect()
     if (libc := _glibc()) is not None:
         libc.malloc_trim(0)

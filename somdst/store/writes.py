@@ -123,7 +123,7 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[
 
 
 def forget_keys(connection: Connection, *, before: float) -> None:
-    """Remove the keys that were made before this time; and subtract their size from that of their conversations."""
+    """Remove the keys that were made before this time, and subtract their size from that of their conversations."""
     keys = idempotency_keys.c
     old = keys.created_at < before
     theirs = conversations.c.id.in_(select(keys.conversation).where(old))
