@@ -15,8 +15,15 @@ torch = pytest.importorskip("torch")
 from small_systems import DIALOGUES, settings  # noqa: E402
 
 from somdst.baselines.catalogue import SYSTEMS  # noqa: E402
-from somdst.baselines.growth import Point, made_schema, measure_growth, read_before, untrained  # noqa: E402
-from somdst.baselines.side_by_side import RESULTS, SideBySide, compare_systems, counting  # noqa: E402
+from somdst.baselines.growth import (  # noqa: E402
+    Point,
+    made_schema,
+    measure_growth,
+    read_before,
+    untrained,
+    watching_encoder,
+)
+from somdst.baselines.side_by_side import GROWTH, RESULTS, SideBySide, compare_systems  # noqa: E402
 from somdst.baselines.system_predictor import SystemPredictor  # noqa: E402
 from somdst.baselines.systems_report import complexity, tables, to_html, to_svg, write  # noqa: E402
 from somdst.cli.main import app  # noqa: E402
@@ -59,17 +66,17 @@ def test_each_is_trained_measured_and_timed(done: tuple[SideBySide, Path, list[P
             assert latency.turns == 6 and 0 < latency.p50 <= latency.p95
         assert sum(one.turns) == 9 and sum(one.right) == round(0.09 * one.dev.joint_goal_accuracy)
         assert one.cost.passes == 1.0, "one sequence per turn, also for a recurrent system"
-        assert [(point.slots, point.values) for point in one.cost.growth] == SIZES
+        assert [(point.slots, point.values) for point in found.growth[one.system]] == SIZES
     assert by_name["sumbt"].cost.tokens < by_name["trade"].cost.tokens, "only the new turn is read"
     ends = {progress.phase: (progress.done, progress.total) for progress in heard}
-    phases = {"trade: training", "comer: comparing on test", "sumbt: timing", "comer: timing made-up schemas"}
+    phases = {"trade: training", "comer: comparing on test", "sumbt: timing", "timing made-up schemas"}
     assert phases <= set(ends)
     assert all(a == b for a, b in ends.values()), "every phase is told to its end"
 
 
 def test_a_stopped_comparison_goes_on(done: tuple[SideBySide, Path, list[Progress]]) -> None:
     found, out, _ = done
-    kept = [out / RESULTS / f"{name}.json" for name in CHOSEN]
+    kept = [out / RESULTS / f"{name}.json" for name in CHOSEN] + [out / RESULTS / GROWTH]
     kept += [out / name / CHECKPOINT for name in CHOSEN]
     before = {file: file.stat().st_mtime_ns for file in kept}
     again = compared(out)
@@ -95,6 +102,8 @@ def test_results_of_other_settings_do_not_count(done: tuple[SideBySide, Path, li
     again = compared(tmp_path, systems=["sumbt"], settings=TINY.model_copy(update={"seed": 1}))
     assert again.finished and (tmp_path / "sumbt").exists()
     assert (tmp_path / RESULTS / "sumbt.json").read_text() != before
+    growth = json.loads((tmp_path / RESULTS / GROWTH).read_text())
+    assert set(growth["result"]) == {"sumbt"}, "measured again, because other systems are compared"
 
 
 def test_tables_picture_and_page(done: tuple[SideBySide, Path, list[Progress]], tmp_path: Path) -> None:
@@ -119,10 +128,9 @@ def test_growth_is_a_ratio_of_the_largest_to_the_smallest(done: tuple[SideBySide
     from dataclasses import replace
 
     found, _, _ = done
-    points = (Point(5, 20, 2.0, 10.0), Point(10, 20, 3.0, 20.0), Point(10, 100, 4.0, 60.0))
-    results = tuple(replace(one, cost=replace(one.cost, growth=points)) for one in found.results)
-    row = complexity(replace(found, results=results)).rows[1]
-    assert row[1:] == ("Ω(J)", "O(J)", 10.0, 20.0, 2.0, 1.5, 60.0, 1.0)
+    points = (Point(5, 20, 2.0, 10.0, 4.0), Point(10, 20, 3.0, 20.0, 12.0), Point(10, 100, 4.0, 60.0, 50.0))
+    row = complexity(replace(found, growth=dict.fromkeys(found.growth, points))).rows[1]
+    assert row[1:] == ("Ω(J)", "O(J)", 4.0, 12.0, 3.0, 2.0, 1.5, 50.0, 1.0)
 
 
 @pytest.mark.parametrize("name", ["som-dst", "trade", "sumbt", "nadst"])
@@ -135,8 +143,10 @@ def test_growth_does_the_work_that_it_names(name: str) -> None:
     if isinstance(predictor, SystemPredictor):
         assert all(len(values) == 9 for values in predictor.system.ontology.values.values())
     heard: list[int] = []
-    (point,) = measure_growth(settings(name), DIALOGUES[:1], turns=2, sizes=[(7, 9)], progress=heard.append)
-    assert (point.slots, point.values, heard) == (7, 9, [1]) and point.best > 0 and point.worst > 0
+    found = measure_growth([settings(name)], DIALOGUES[:1], turns=2, sizes=[(7, 9)], progress=heard.append)
+    (point,) = found[name]
+    assert (point.slots, point.values, heard) == (7, 9, [1])
+    assert point.best > 0 and 0 < point.decoding < point.worst, "the encoder's pass is part of the whole turn"
 
 
 @pytest.mark.parametrize("name", ["trade", "sumbt", "hjst"])
@@ -148,9 +158,9 @@ def test_growth_times_the_reading_of_one_turn(name: str) -> None:
     assert len(turns) > 2
     for _ in range(2):
         read_before(predictor, input)
-        with counting(predictor) as count:
+        with watching_encoder(predictor) as use:
             predictor.predict([input])
-        assert count[0] == 1
+        assert use.sequences == 1 and use.tokens > 1 and use.seconds > 0
 
 
 def test_wrong_calls(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from somdst.errors import InputError, did_you_mean
+from somdst.errors import InputError, no_such
 from somdst.evaluate.paper_results import COMPLEXITY, JOINT_GOAL_ACCURACY
 from somdst.evaluate.tables import Table
 from somdst.model.config import SOM_DST
@@ -75,7 +75,7 @@ SYSTEMS = {entry.name: entry for entry in _ENTRIES}
 
 def find(name: str) -> Entry:
     if name not in SYSTEMS:
-        raise InputError(f'There is no system "{name}"; there are {", ".join(SYSTEMS)}.{did_you_mean(name, SYSTEMS)}')
+        raise InputError(no_such("system", name, SYSTEMS))
     return SYSTEMS[name]
 
 

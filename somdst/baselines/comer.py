@@ -16,6 +16,7 @@ stopped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -172,10 +173,7 @@ class Comer(System):
         owners, slots, parents, sure = zip(*found, strict=True)
         values = self.greedy(2, fed, H, h, list(owners), torch.stack(parents), None)
         for b, slot, p, value in zip(owners, slots, sure, values, strict=True):
-            probability = p
-            for one in value.probability:
-                probability *= one
-            said[b][slot] = Said(self.encoder.decode(value.items), probability)
+            said[b][slot] = Said(self.encoder.decode(value.items), p * math.prod(value.probability))
         return said
 
     def _free(

@@ -2,19 +2,25 @@
 
 Systems are untrained, on the same encoder, with J made-up slots and M made-up values each: what they say is nonsense,
 but they do the same work. The best case is a turn in which nothing changes, the worst one in which every slot gets a
-value; both are forced from outside, as oracles force operations. Turns are those of a real corpus.
+value; both are forced from outside, as oracles force operations. Turns are those of a real corpus. Systems are timed in
+turn, so that whatever else the machine does affects all of them alike. What the encoder takes is also measured by
+itself, because it would hide how decoders differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
 
 from somdst.baselines.system_predictor import SystemPredictor
 from somdst.evaluate.speed import evenly, seconds_of
 from somdst.learn.kinds import kind_of
 from somdst.learn.settings import Settings
+from somdst.learn.torch_predictor import TorchPredictor
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema, Slot
@@ -39,35 +45,74 @@ class Point:
     values: int
     best: float
     worst: float
+    decoding: float
+    """Of the worst case, everything but the encoder's pass over the text."""
+
+
+@dataclass(slots=True)
+class EncoderUse:
+    """What went through the encoder."""
+
+    sequences: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
 
 
 def measure_growth(
-    settings: Settings,
+    systems: Sequence[Settings],
     dialogues: Sequence[Dialogue],
     *,
     turns: int = 12,
     sizes: Sequence[tuple[int, int]] | None = None,
     progress: Callable[[int], None] = lambda done: None,
-) -> list[Point]:
-    """Of the system that the settings name."""
-    points = []
+) -> dict[str, tuple[Point, ...]]:
+    """By the names of the systems, which their settings say."""
+    found: dict[str, list[Point]] = {settings.system: [] for settings in systems}
+    given = evenly([(one, turn) for one in dialogues for turn in range(len(one.turns))], turns)
     for J, M in sizes if sizes is not None else all_sizes():
         schema = made_schema(J)
-        predictor = untrained(settings, schema, M, dialogues)
-        given = [(one, turn) for one in dialogues for turn in range(len(one.turns))]
-        inputs = [
-            input_at(one.turns[: turn + 1], State(), history=predictor.history) for one, turn in evenly(given, turns)
-        ]
+        predictors = {settings.system: untrained(settings, schema, M, dialogues) for settings in systems}
         every = {str(slot): Operation.UPDATE for slot in schema.slots}
-        predictor.predict(inputs[:1], operations=[every])  # compiles the schema
-        times: list[list[float]] = [[], []]
-        for one in inputs:
-            for case, forced in enumerate(({}, every)):
+        times: dict[str, list[tuple[float, float, float]]] = {name: [] for name in predictors}
+        for number, (dialogue, turn) in enumerate([*given[:1], *given]):  # the first one warms up, and does not count
+            for name, predictor in predictors.items():
+                one = input_at(dialogue.turns[: turn + 1], State(), history=predictor.history)
                 read_before(predictor, one)
-                times[case].append(1000 * seconds_of(predictor, one, forced))
-        points.append(Point(J, M, *map(median, times)))
+                best = seconds_of(predictor, one, {})
+                read_before(predictor, one)
+                with watching_encoder(predictor) as use:
+                    worst = seconds_of(predictor, one, every)
+                if number:
+                    times[name].append((best, worst, worst - use.seconds))
+        for name, taken in times.items():
+            found[name].append(Point(J, M, *(1000 * median(case) for case in zip(*taken, strict=True))))
         progress(1)
-    return points
+    return {name: tuple(points) for name, points in found.items()}
+
+
+@contextmanager
+def watching_encoder(predictor: Predictor) -> Iterator[EncoderUse]:
+    """Counts and times what goes through a predictor's encoder."""
+    assert isinstance(predictor, (SystemPredictor, TorchPredictor))
+    model: Any = predictor.system if isinstance(predictor, SystemPredictor) else predictor.model
+    use = EncoderUse()
+
+    def starts(module: Any, args: Any, kwargs: Any) -> None:
+        rows, length = kwargs["inputs_embeds"].shape[:2]
+        use.sequences += rows
+        use.tokens += rows * length
+        use.seconds -= time.perf_counter()
+
+    def ends(module: Any, args: Any, output: Any) -> None:
+        use.seconds += time.perf_counter()
+
+    encoder = model.text_encoder.encoder
+    handles = (encoder.register_forward_pre_hook(starts, with_kwargs=True), encoder.register_forward_hook(ends))
+    try:
+        yield use
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def read_before(predictor: Predictor, input: TurnInput) -> None:

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from somdst.baselines.ontology import NULL_INDEX, Ontology
 from somdst.baselines.system import Said
 from somdst.learn.model import NOTHING, SlotValueGenerator, TextEncoder
-from somdst.learn.tensors import Generated
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.encoding import Encoder, Encoding
@@ -280,13 +279,26 @@ def copy_loss(
     return (nll.sum(1) / real.sum(1) * chosen.weights).sum() / chosen.filled.clamp(min=1)
 
 
-def read_copied(encoder: Encoder, encodings: Sequence[Encoding], generated: Generated) -> list[Said]:
-    """Generated values as text, with their evidence; one encoding for each value."""
-    rows = zip(
-        encodings, generated.tokens.tolist(), generated.positions.tolist(), generated.probability.tolist(), strict=True
-    )
-    found = []
-    for encoding, tokens, positions, probability in rows:
-        value, evidence = encoder.decode_copied(encoding, encoder.until_end(tokens), positions)
-        found.append(Said(value, probability, evidence))
-    return found
+def copied_values(
+    generator: SlotValueGenerator,
+    embeddings: nn.Embedding,
+    encoder: Encoder,
+    encodings: Sequence[Encoding],
+    first: Tensor,
+    start: Tensor,
+    H: Tensor,
+    ids: Tensor,
+    mask: Tensor,
+) -> list[list[Said]]:
+    """A generated value for every slot of every turn. first [J, D]; start [B, J, D]; H [B, T, D]; ids, mask [B, T]"""
+    B, J = start.shape[:2]
+    owners = torch.arange(B, device=H.device).repeat_interleave(J)
+    read = H[owners], ids[owners], mask[owners]
+    steps = encoder.config.max_value_length
+    generated = generator.generate(first.repeat(B, 1), start.flatten(0, 1), *read, embeddings, steps=steps)
+    rows = zip(generated.tokens.tolist(), generated.positions.tolist(), generated.probability.tolist(), strict=True)
+    said: list[list[Said]] = [[] for _ in range(B)]
+    for u, (tokens, positions, probability) in enumerate(rows):
+        value, evidence = encoder.decode_copied(encodings[u // J], encoder.until_end(tokens), positions)
+        said[u // J].append(Said(value, probability, evidence))
+    return said

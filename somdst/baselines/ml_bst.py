@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
-from somdst.baselines.heads import SlotQueries, Written, copy_loss, read_copied, sample_slots, written
+from somdst.baselines.heads import SlotQueries, Written, copied_values, copy_loss, sample_slots, written
 from somdst.baselines.system import PARTS, Asking, Fed, Said, Shown, System
 from somdst.learn.model import SlotValueGenerator
 from somdst.learn.torch_predictor import model_options
@@ -65,17 +64,15 @@ class MlBst(System):
     def decide(self, asking: Asking) -> list[dict[str, Said]]:
         fed = self.pad(asking.encodings)
         H, _ = self.encode(fed)
-        pairs = self.fused(fed, H)
-        B, J = pairs.shape[:2]
-        owners = torch.arange(B, device=H.device).repeat_interleave(J)
-        generated = self.generator.generate(
-            self.queries().repeat(B, 1),
-            pairs.flatten(0, 1),
-            H[owners],
-            fed.ids[owners],
-            fed.mask[owners],
+        values = copied_values(
+            self.generator,
             self.text_encoder.word_embeddings,
-            steps=self.encoder.config.max_value_length,
+            self.encoder,
+            [encodings[0] for encodings in asking.encodings],
+            self.queries(),
+            self.fused(fed, H),
+            H,
+            fed.ids,
+            fed.mask,
         )
-        values = read_copied(self.encoder, [asking.encodings[b][0] for b in owners.tolist()], generated)
-        return [dict(zip(self.slot_names, values[b * J : (b + 1) * J], strict=True)) for b in range(B)]
+        return [dict(zip(self.slot_names, row, strict=True)) for row in values]

@@ -15,6 +15,7 @@ there is no label smoothing. Text beyond 512 word pieces, or the last seventeen 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -178,4 +179,4 @@ def merged(ids: Sequence[int]) -> list[int]:
     >>> merged([5, 5, 7, 5])
     [5, 7, 5]
     """
-    return [token for i, token in enumerate(ids) if i == 0 or ids[i - 1] != token]
+    return [token for token, _ in groupby(ids)]

@@ -3,23 +3,25 @@
 Each system has a run folder of its own below `out`. What was measured is in `out/systems`, one file per system, so a
 stopped comparison goes on where it was, and one that has these files needs the runs no more: systems can be trained on
 different days or machines. Turns are timed one at a time, in the order of their conversations, in turn with the least
-that any system does, so that times which were not measured together can be compared. All run on torch.
+that any system does, so that times which were not measured together can be compared. How time grows with the schema
+needs no training and is measured last, for all systems together. All run on torch.
 
 Does not render; see `systems_report.py`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from somdst.baselines.catalogue import SYSTEMS, Entry, find
-from somdst.baselines.growth import USUAL_VALUES, Point, all_sizes, measure_growth, untrained
+from somdst.baselines.growth import USUAL_VALUES, Point, all_sizes, measure_growth, untrained, watching_encoder
 from somdst.baselines.ontology import Missing, Ontology
 from somdst.baselines.system_predictor import SystemPredictor
 from somdst.errors import InputError
@@ -47,6 +49,7 @@ from somdst.model.prediction import Predictor
 from somdst.tracking.step import input_at
 
 RESULTS = "systems"
+GROWTH = "growth.json"
 TIMED_DIALOGUES = 12
 EVALUATED = 60
 """Dialogues of dev that are evaluated on at the end of a training: some systems take minutes for all of it."""
@@ -65,7 +68,6 @@ class Cost:
     """Sequences that went through the encoder, per turn."""
     tokens: float
     """Their tokens, per turn."""
-    growth: tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,8 @@ class SystemResult:
         return row | {"dev": self.dev.to_json(), "test": self.test.to_json() if self.test else None}
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """The file of a system's result. It counts where the key is the same."""
-
-    key: dict[str, Any]
-    result: SystemResult
+Growth = Mapping[str, tuple[Point, ...]]
+"""How the time of each system grows with the schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +108,7 @@ class SideBySide:
     schema: Schema
     operation_weight: float
     results: tuple[SystemResult, ...]
+    growth: Growth
     finished: bool
     """False if a signal stopped it; the same call goes on."""
 
@@ -122,7 +121,11 @@ class SideBySide:
         return result.dev.joint_goal_accuracy - ours.dev.joint_goal_accuracy, low, high
 
     def to_json(self) -> dict[str, Any]:
-        rows = [one.to_json() | {"minus_som_dst": self.difference(one)} for one in self.results]
+        rows = [
+            one.to_json()
+            | {"minus_som_dst": self.difference(one), "growth": [asdict(point) for point in self.growth[one.system]]}
+            for one in self.results
+        ]
         return {"encoder": self.encoder, "minutes": self.minutes, "corpus": self.corpus, "systems": rows}
 
 
@@ -175,10 +178,10 @@ class _Comparing:
     def dev(self) -> tuple[Dialogue, ...]:
         return self.task.first_dev(self.settings.dev_limit)
 
-    def run(self, entries: Sequence[Entry]) -> tuple[tuple[SystemResult, ...], bool]:
+    def run(self, entries: Sequence[Entry]) -> tuple[tuple[SystemResult, ...], Growth, bool]:
         results = []
         for entry in entries:
-            result = self._kept(entry)
+            result = _kept(self._file(entry), SystemResult, self._key(entry))
             if result is None:
                 done = train(
                     self.task,
@@ -188,11 +191,11 @@ class _Comparing:
                     progress=self._listener(entry),
                 )
                 if not done.finished:
-                    return (), False
+                    return (), {}, False
                 result = self._measured(entry, done)
-                self._keep(entry, result)
+                _keep(self._file(entry), self._key(entry), result)
             results.append(result)
-        return tuple(results), True
+        return tuple(results), self._growth(entries), True
 
     # Results that are kept
 
@@ -203,23 +206,8 @@ class _Comparing:
         settings = self._settings(entry).model_dump(mode="json")
         parts = {"train": self.task.dialogues, "dev": self.dev, "test": self.test}
         read = {part: fingerprint(_texts(dialogues)) for part, dialogues in parts.items()}
-        timed = {"timed": self.timed, "sizes": [list(size) for size in self.sizes]}
-        return {"settings": settings, "minutes": self.minutes, "schema": self.task.schema.id, "read": read} | timed
-
-    def _kept(self, entry: Entry) -> SystemResult | None:
-        file = self._file(entry)
-        if not file.exists():
-            return None
-        try:
-            kept = TypeAdapter(_Kept).validate_json(file.read_bytes())
-        except ValidationError as error:
-            raise InputError(f"{file} is damaged: remove it, and the system is measured again.") from error
-        return kept.result if kept.key == self._key(entry) else None
-
-    def _keep(self, entry: Entry, result: SystemResult) -> None:
-        file = self._file(entry)
-        make_folder(file.parent)
-        write_text(file, TypeAdapter(_Kept).dump_json(_Kept(self._key(entry), result)).decode() + "\n")
+        same = {"minutes": self.minutes, "schema": self.task.schema.id, "read": read, "timed": self.timed}
+        return {"settings": settings} | same
 
     # Measuring
 
@@ -267,10 +255,43 @@ class _Comparing:
         plain = settings.model_copy(update={"system": SOM_DST})
         bare = untrained(plain, self.task.schema, USUAL_VALUES, dialogues)
         phase = Phase("timing", count_turns(dialogues), listener)
-        latency, least, passes, tokens = time_conversations(self._predictor(entry), bare, dialogues, phase)
-        phase = Phase("timing made-up schemas", len(self.sizes), listener, unit="schemas")
-        growth = measure_growth(settings, dialogues, sizes=self.sizes, progress=phase.advance)
-        return Cost(latency, least, passes, tokens, tuple(growth))
+        return time_conversations(self._predictor(entry), bare, dialogues, phase)
+
+    def _growth(self, entries: Sequence[Entry]) -> Growth:
+        """Kept only if all of these were measured together."""
+        file, dialogues = self.out / RESULTS / GROWTH, self.dev[: self.timed]
+        systems = [fitted(self._settings(entry), self.task.schema) for entry in entries]
+        key = {
+            "settings": [settings.model_dump(mode="json") for settings in systems],
+            "read": fingerprint(_texts(dialogues)),
+            "sizes": [list(size) for size in self.sizes],
+        }
+        found = _kept(file, Growth, key)
+        if found is None:
+            phase = Phase("timing made-up schemas", len(self.sizes), self.progress, unit="schemas")
+            found = measure_growth(systems, dialogues, sizes=self.sizes, progress=phase.advance)
+            _keep(file, key, found)
+        return found
+
+
+# Results that are kept
+
+
+def _kept(file: Path, kind: Any, key: Mapping[str, Any]) -> Any:
+    """The result in a file, if there is one and what it depends on is the same."""
+    if not file.exists():
+        return None
+    try:
+        found = json.loads(file.read_bytes())
+        result = TypeAdapter(kind).validate_python(found["result"])
+    except (ValueError, KeyError, TypeError) as error:  # pydantic's are ValueErrors
+        raise InputError(f"{file} is damaged: remove it, and it is measured again.") from error
+    return result if found["key"] == key else None
+
+
+def _keep(file: Path, key: Mapping[str, Any], result: Any) -> None:
+    make_folder(file.parent)
+    write_text(file, json.dumps({"key": key, "result": to_jsonable_python(result)}) + "\n")
 
 
 def _texts(dialogues: Sequence[Dialogue]) -> Iterator[bytes]:
@@ -281,46 +302,22 @@ def _texts(dialogues: Sequence[Dialogue]) -> Iterator[bytes]:
             yield "\0".join((dialogue.id, turn.system, turn.user, *labels)).encode(errors="surrogatepass")
 
 
-def time_conversations(
-    predictor: Predictor, bare: Predictor, dialogues: Sequence[Dialogue], phase: Phase
-) -> tuple[Latency, Latency, float, float]:
-    """Each conversation turn by turn, on gold memories: with the system, then with a model that changes nothing.
-
-    Latencies of both, and the sequences and tokens per turn that the system's encoder read.
-    """
+def time_conversations(predictor: Predictor, bare: Predictor, dialogues: Sequence[Dialogue], phase: Phase) -> Cost:
+    """Each conversation turn by turn, on gold memories: with the system, then with a model that changes nothing."""
     own: list[float] = []
     least: list[float] = []
-    read = [0, 0]
+    sequences = tokens = 0
     for number, dialogue in enumerate([*dialogues[:1], *dialogues]):  # the first one warms up, and does not count
         if isinstance(predictor, SystemPredictor):
             predictor.forget()
-        with counting(predictor) as count:
+        with watching_encoder(predictor) as use:
             times = [_timed(predictor, dialogue, t) for t in range(len(dialogue.turns))]
         others = [_timed(bare, dialogue, t, {}) for t in range(len(dialogue.turns))]
         if number:
             own, least = own + times, least + others
-            read = [a + b for a, b in zip(read, count, strict=True)]
+            sequences, tokens = sequences + use.sequences, tokens + use.tokens
             phase.advance(len(times))
-    return Latency.of(own), Latency.of(least), read[0] / len(own), read[1] / len(own)
-
-
-@contextmanager
-def counting(predictor: Predictor) -> Iterator[list[int]]:
-    """Counts the sequences and tokens that go through the encoder."""
-    count = [0, 0]
-    assert isinstance(predictor, (SystemPredictor, TorchPredictor))
-    model: Any = predictor.system if isinstance(predictor, SystemPredictor) else predictor.model
-
-    def note(module: Any, args: Any, kwargs: Any) -> None:
-        rows, length = kwargs["inputs_embeds"].shape[:2]
-        count[0] += rows
-        count[1] += rows * length
-
-    handle = model.text_encoder.encoder.register_forward_pre_hook(note, with_kwargs=True)
-    try:
-        yield count
-    finally:
-        handle.remove()
+    return Cost(Latency.of(own), Latency.of(least), sequences / len(own), tokens / len(own))
 
 
 def _timed(predictor: Predictor, dialogue: Dialogue, turn: int, forced: Mapping[str, Operation] | None = None) -> float:

@@ -1,5 +1,6 @@
-"""`System`: what all systems have in common. A system is a network on the shared encoder, with three methods:
+"""`System`: what all systems have in common. A system is a network on the shared encoder, with four methods:
 
+    build    its heads
     labels   what is to be learned, as tensors
     losses   gate loss and value loss of a batch
     decide   what it says of every slot: a value or NULL, with a probability

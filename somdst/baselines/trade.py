@@ -25,11 +25,11 @@ from somdst.baselines.heads import (
     VALUE,
     SlotQueries,
     Written,
+    copied_values,
     copy_loss,
     gate_head,
     gated,
     gates,
-    read_copied,
     sample_slots,
     written,
 )
@@ -79,20 +79,21 @@ class Trade(System):
         fed = self.pad(asking.encodings)
         H, h = self.encode(fed)
         P_gate, gate = self.gate_logits(fed, H, h).float().softmax(-1).max(-1)  # [B, J]
-        B, J = gate.shape
-        owners = torch.arange(B, device=h.device).repeat_interleave(J)
-        generated = self.generator.generate(
-            self.queries().repeat(B, 1),
-            h[owners],
-            H[owners],
-            fed.ids[owners],
-            fed.mask[owners],
+        values = copied_values(
+            self.generator,
             self.text_encoder.word_embeddings,
-            steps=self.encoder.config.max_value_length,
+            self.encoder,
+            [encodings[0] for encodings in asking.encodings],
+            self.queries(),
+            h.unsqueeze(1).expand(-1, len(self.schema), -1),
+            H,
+            fed.ids,
+            fed.mask,
         )
-        values = read_copied(self.encoder, [asking.encodings[b][0] for b in owners.tolist()], generated)
-        said: list[dict[str, Said]] = [{} for _ in range(B)]
-        for u, (kind, probability) in enumerate(zip(gate.flatten().tolist(), P_gate.flatten().tolist(), strict=True)):
-            b, slot = u // J, self.slot_names[u % J]
-            said[b][slot] = gated(kind, probability, values[u], must=asking.must(b, slot))
-        return said
+        return [
+            {
+                slot: gated(kind, probability, value, must=asking.must(b, slot))
+                for slot, kind, probability, value in zip(self.slot_names, *row, strict=True)
+            }
+            for b, row in enumerate(zip(gate.tolist(), P_gate.tolist(), values, strict=True))
+        ]

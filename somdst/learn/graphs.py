@@ -104,12 +104,9 @@ class DecoderGraph(nn.Module):
         self, e: Tensor, g: Tensor, tokens: Tensor, ids: Tensor, mask: Tensor, previous: Tensor
     ) -> tuple[Tensor, ...]:
         g = self.gru(e, g)
-        P_ctx = self.generator.attend(g.unsqueeze(1), tokens, ids, mask, previous.unsqueeze(1))  # [U, 1, T]
-        alpha = self.generator.gate(g.unsqueeze(1), e.unsqueeze(1), P_ctx, tokens)  # [U, 1]
-        P_vcb = ((g @ self.E.t()) * self.generator.scale(1)).softmax(-1)  # [U, V]
-        P_val = (alpha * P_vcb).scatter_add(1, ids, (1 - alpha) * P_ctx.squeeze(1))
+        P_val, P_ctx = self.generator.mix(g, e, tokens, ids, mask, self.E, previous)
         probability, token = P_val.max(-1)
-        return token, probability, P_ctx.squeeze(1).argmax(-1), self.E[token], g
+        return token, probability, P_ctx.argmax(-1), self.E[token], g
 
     def gru(self, e: Tensor, g: Tensor) -> Tensor:
         r_in, z_in, n_in = (e @ self.W_ih + self.b_ih).chunk(3, -1)

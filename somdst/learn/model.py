@@ -291,16 +291,22 @@ class SlotValueGenerator(nn.Module):
         copied = (P_ctx * (ids[:, None, :] == targets[:, :, None])).sum(-1)  # [U, K]
         return alpha * P_vcb + (1 - alpha) * copied
 
+    def mix(
+        self, g: Tensor, e: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, previous: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(P_val [U, V], P_ctx [U, T]) in the states g [U, D], after the tokens `previous` [U]."""
+        P_ctx = self.attend(g.unsqueeze(1), H, ids, mask, previous.unsqueeze(1))  # [U, 1, T]
+        alpha = self.gate(g.unsqueeze(1), e.unsqueeze(1), P_ctx, H)  # [U, 1]
+        P_vcb = ((g @ E.t()).float() * self.scale(1)).softmax(-1)
+        P_ctx = P_ctx.squeeze(1)
+        return (alpha * P_vcb).scatter_add(1, ids, (1 - alpha) * P_ctx), P_ctx
+
     def step(
         self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, previous: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """One step for U slots after the tokens `previous` [U]: (P_val [U, V], P_ctx [U, T], the next g [U, D])."""
-        output = self.states(e.unsqueeze(1), g)  # [U, 1, D]
-        P_ctx = self.attend(output, H, ids, mask, previous.unsqueeze(1))
-        alpha = self.gate(output, e.unsqueeze(1), P_ctx, H)  # [U, 1]
-        P_vcb = ((output.squeeze(1) @ E.t()).float() * self.scale(1)).softmax(-1)
-        P_val = (alpha * P_vcb).scatter_add(1, ids, (1 - alpha) * P_ctx.squeeze(1))
-        return P_val, P_ctx.squeeze(1), output.squeeze(1)
+        g = self.states(e.unsqueeze(1), g).squeeze(1)
+        return *self.mix(g, e, H, ids, mask, E, previous), g
 
     def generate(
         self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, embeddings: nn.Embedding, *, steps: int
