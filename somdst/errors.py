@@ -91,6 +91,16 @@ class RequestRefused(SomdstError):
         self.status = status
 
 
+def no_such(what: str, given: str, known: Iterable[str]) -> str:
+    """What to say about a name that does not exist.
+
+    >>> no_such("preset", "papper", ["cpu", "paper"])
+    'There is no preset "papper"; there are cpu, paper. Did you mean "paper"?'
+    """
+    names = list(known)
+    return f'There is no {what} "{given}"; there are {", ".join(names)}.{did_you_mean(given, names)}'
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint such as ` Did you mean "hotel-area"?`, with a leading space, or nothing.
 

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all, plain or compressed. Reading corpora is `corpora/reading.py`."""
+"""Writing a file whole or not at all, plain or compressed. Does not read corpora; see `corpora/reading.py`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What tests share: where the corpora are, and real databases."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # Threads that wait for each other by spinning are a hundred times slower on a busy machine, and tiny models need one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A shell ignores Ctrl-C in what it runs in the background, and processes inherit that; tests interrupt themselves.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # No example of Hypothesis fails because the machine is busy.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")

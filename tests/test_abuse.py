@@ -23,7 +23,7 @@ from somdst.memory.schema import Schema
 from somdst.service.api_keys import add_key, list_keys, load_keys, remove_key
 from somdst.service.client import ServiceError
 from somdst.service.configuration import Limits
-from somdst.service.limits import RECOUNT, Meter
+from somdst.service.limits import RECOUNT, RECOUNT_WRITES, Meter
 from somdst.store import Action, Key, Store, Usage, Write, read_actions, record_keys, usage
 from somdst.store.conversations import KEY_LIFETIME
 from somdst.store.layout import entries, idempotency_keys
@@ -93,6 +93,27 @@ def test_what_is_stored() -> None:
         assert shelf.counted == 2
 
     asyncio.run(main())
+
+
+def test_small_requests_that_store_much_are_counted_soon() -> None:
+    async def main() -> None:
+        shelf = Shelf()
+        meter = Meter(Limits(stored_bytes=1000), shelf, clock=Clock())
+        for _ in range(RECOUNT_WRITES):
+            await meter.store("a", size=1, creates=False)
+        shelf.usage = Usage(1, 1_000_000)
+        with pytest.raises(TooMuch, match="1000000 bytes"):
+            await meter.store("a", size=1, creates=False)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", ["a" * 5_000, [{}] * 5_000, [], None])
+def test_a_dialogue_that_is_refused_counts_as_one_turn(tmp_path: Path, turns: object) -> None:
+    limits = ("--turns-per-second", "0.0001")
+    with Server(str(tmp_path / "c.sqlite"), *limits) as server, httpx.Client(base_url=server.url, timeout=LIMIT) as web:
+        assert web.post("/v1/track", json={"turns": turns}).status_code == 422
+        assert web.post("/v1/track", json={"turns": [{"user": "x"}]}).headers["retry-after"] == "10000"
 
 
 def test_bytes_are_counted_as_they_are_written(database: str) -> None:

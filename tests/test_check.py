@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from somdst.corpora.check import Problem, Source, check
+from somdst.corpora.check import Problem, Source, check, open_to_check
 from somdst.corpora.findings import Finding, Findings, Kind, Place, Severity
 from somdst.corpora.jsonlines import read_lines
 from somdst.corpora.spelling import two_spellings
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
+from somdst.errors import SchemaError
 from somdst.memory.operations import OPERATION_SETS
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import Value
@@ -49,6 +50,42 @@ def test_sound_corpus(tmp_path: Path) -> None:
     report = checked(written(tmp_path / "own.jsonl", [GOOD, GOOD]))
     assert report.findings == () and not report.harmful
     assert (report.dialogues, report.turns) == (2, 4)
+
+
+class TestSchemasOfDialogues:
+    """Dialogues may bring their own schemas, as those of SGD do."""
+
+    @staticmethod
+    def corpus(path: Path, *, bare: bool = False) -> Path:
+        cafe = {"domains": {"cafe": {"drink": ["tea", "coffee"]}}}
+        bar = {"domains": {"bar": {"drink": ["beer", "wine"]}}}
+        lines = [
+            {"id": "a", "turns": [{"user": "A tea", "state": {"cafe-drink": "tea"}}], "schema": cafe},
+            {"id": "b", "turns": [{"user": "A tea", "state": {"bar-drink": "tea"}}], "schema": bar},
+            {"id": "c", "turns": [{"user": "A beer", "state": {"bar-drink": "beer"}}]}
+            | ({} if bare else {"schema": cafe}),
+        ]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    def test_each_is_checked_against_its_own(self, tmp_path: Path) -> None:
+        sources, schema = open_to_check(str(self.corpus(tmp_path / "own.jsonl")))
+        assert list(schema) == ["bar-drink", "cafe-drink"]
+        harm = [item for item in check(sources, schema=schema).findings if item.kind.severity is Severity.HARM]
+        assert [(item.kind, item.place.dialogue) for item in harm] == [
+            (Kind.CLOSED_LIST, "b"),
+            (Kind.UNKNOWN_SLOT, "c"),
+        ]
+
+    def test_a_schema_that_is_given_counts_for_all(self, tmp_path: Path) -> None:
+        Schema([Slot.of("bar", "drink"), Slot.of("cafe", "drink")]).save(tmp_path / "given.yaml")
+        path = str(self.corpus(tmp_path / "own.jsonl"))
+        sources, schema = open_to_check(path, schema=str(tmp_path / "given.yaml"))
+        assert not check(sources, schema=schema).harmful
+
+    def test_one_dialogue_without_a_schema(self, tmp_path: Path) -> None:
+        with pytest.raises(SchemaError, match="give a schema with --schema"):
+            open_to_check(str(self.corpus(tmp_path / "own.jsonl", bare=True)))
 
 
 def test_synthetic_corpus_is_harmless() -> None:

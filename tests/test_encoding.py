@@ -172,6 +172,22 @@ def test_a_state_that_leaves_no_room() -> None:
         encoder.encode(turn_input("hello", state=State({"hotel-name": "a b c d e f"})))
 
 
+def test_listed_values_that_leave_no_room_are_not_shown() -> None:
+    values = tuple(f"north {word}" for word in ("a b c d", "e f g h", "i j k l", "east south"))
+    schema = Schema([Slot.of("hotel", f"area{i}", values=values) for i in range(6)])
+    encoder = tiny.encoder(schema, layout="compact", max_length=64)
+    encoding = encoder.encode(turn_input("the first", f"{' , '.join(values)} ?"))
+    assert len(encoding.slots) == 6 and len(encoding) <= 64
+    assert encoding.ids[encoding.slots[1]] == encoding.ids[encoding.slots[0]]
+
+
+def test_pieces_of_long_texts_are_not_kept() -> None:
+    encoder = tiny.encoder()
+    for text in ("north " * 1_000, "south"):
+        assert encoder.pieces(text).ids == encoder.pieces(text).ids
+    assert encoder._cached_pieces.cache_info().currsize == 1
+
+
 def test_evidence_survives_truncation() -> None:
     encoder = tiny.encoder(layout="compact", max_length=16)
     user = "a b c d e f g h i Tex  MEX l"

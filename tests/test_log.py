@@ -31,6 +31,11 @@ from somdst.tracking.records import WINDOW, Change, Entry, Pending, RecentTurn, 
 AREA, STARS = "hotel-area", "hotel-stars"
 
 
+def numbers(log: Log) -> list[int]:
+    """The entries in force."""
+    return [entry.version for entry in audit.in_force(log)]
+
+
 class Log(list[Entry]):
     """A log that grows: every method gives a longer copy."""
 
@@ -110,12 +115,12 @@ def test_a_new_entry_ends_what_can_be_redone() -> None:
 
 def test_every_version_can_be_read() -> None:
     log = Log().say("north", write(AREA, None, "north")).do(edits.correct, {STARS: "4"}).back()
-    assert [s.state.to_json() for s in audit.snapshots(log)] == [
+    assert [s.state.to_json() for s in audit.snapshots(log)[1:]] == [
         {AREA: "north"},
         {AREA: "north", STARS: "4"},
         {AREA: "north"},
     ]
-    assert audit.snapshots(log)[1] == replay(log[:2])
+    assert audit.snapshots(log)[2] == replay(log[:2])
 
 
 def test_correction_with_pin_and_their_undo() -> None:
@@ -203,7 +208,7 @@ def test_a_snapshot_does_not_grow_with_the_log() -> None:
         read.clear()
         log = log.do(edits.redo, entry_at)
         assert same(log.snapshot, before[number]) and len(read) == 2
-    assert audit.in_force(log) == tuple(range(1, 3 * WINDOW + 1))
+    assert numbers(log) == list(range(1, 3 * WINDOW + 1))
 
 
 def full_log() -> Log:
@@ -375,7 +380,7 @@ def test_any_mixture_replays_undoes_and_survives_json(steps: list[tuple[str, Val
         stacks.take(log[-1])
         snapshot = log.snapshot
         assert snapshot.version == len(log)
-        assert audit.in_force(log) == tuple(stacks.done) and snapshot.head == (stacks.done or [0])[-1]
+        assert numbers(log) == stacks.done and snapshot.head == (stacks.done or [0])[-1]
         assert (log[snapshot.undone - 1].target if snapshot.undone else None) == (stacks.undone or [None])[-1]
         spoken = [RecentTurn(n, turn) for n in stacks.done if (turn := log[n - 1].turn) is not None]
         assert snapshot.turn_count == len(spoken) and snapshot.recent == tuple(spoken[-WINDOW:])
@@ -412,7 +417,7 @@ def test_a_log_of_the_first_release_is_read() -> None:
     for id, versions in expected.items():
         query = "SELECT entry FROM entries WHERE conversation = ? ORDER BY version"
         log = read_log([json.loads(entry) for (entry,) in connection.execute(query, (id,))])
-        for old, snapshot in zip(versions, [EMPTY, *audit.snapshots(log)], strict=True):
+        for old, snapshot in zip(versions, audit.snapshots(log), strict=True):
             new = snapshot.to_json()
             for name in ("version", "state", "pinned"):
                 assert new[name] == old[name]
@@ -421,7 +426,7 @@ def test_a_log_of_the_first_release_is_read() -> None:
             assert snapshot.head == (old["done"] or [0])[-1]
             assert bool(snapshot.undone) == bool(old["undone"])
             assert list(snapshot.pending.values()) == [Pending.from_json(item) for item in old["pending"]]
-        assert list(audit.in_force(log)) == versions[-1]["done"]
+        assert numbers(log) == versions[-1]["done"]
 
 
 @pytest.mark.parametrize("kind", ["undo", "redo"])

@@ -23,7 +23,9 @@ from scripted import AnyRules, RulePredictor
 from waiting import LIMIT
 
 from somdst import Schema, Slot, Tracker
+from somdst.errors import InputError
 from somdst.integrations.mcp import build_server
+from somdst.model.prediction import Prediction
 from somdst.service.configuration import LOCAL
 from somdst.store import Store, Write
 from somdst.tracking import edits
@@ -189,6 +191,18 @@ def test_a_bad_schema_is_one_sentence_and_nothing_is_stored(store: Store) -> Non
 
     talk(store, script, AnyRules())
     assert not store.page(LOCAL).records and not store.schemas.page(LOCAL)[0]
+
+
+def test_a_first_turn_that_is_refused_leaves_no_conversation(store: Store) -> None:
+    class Full(AnyRules):
+        def predict(self, inputs: object, **_: object) -> list[Prediction]:
+            raise InputError("The slots take too much room.")
+
+    async def script(session: Session) -> None:
+        assert "too much room" in await session.problem("track_turn", user="hello")
+
+    talk(store, script, Full())
+    assert not store.page(LOCAL).records
 
 
 def test_a_slot_of_an_earlier_schema_is_explained(store: Store) -> None:

@@ -7,7 +7,7 @@ from tiny import tokens, turn_input
 
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
-from somdst.model.mentions import MOST
+from somdst.model.mentions import LONGEST, MOST, RECENT
 
 AREA = Slot.of("hotel", "area", values=("north", "south", "north east"))
 DAY = Slot.of("train", "day", values=("friday", "monday", "2"))
@@ -40,6 +40,15 @@ def test_the_longest_value_counts_once() -> None:
 def test_whole_words_only() -> None:
     assert found("northern mondays") == {}
     assert found("north, on monday.") == {"hotel-area": "north", "train-day": "monday"}
+
+
+def test_long_values_and_the_beginning_of_a_long_text_are_not_searched() -> None:
+    long = " ".join(["north"] * (LONGEST + 1))
+    assert found(f"{long} monday", Schema([Slot.of("hotel", "area", values=(long, "monday"))])) == {
+        "hotel-area": "monday"
+    }
+    assert found("monday " + "please " * (RECENT - 1)) == {"train-day": "monday"}
+    assert found("monday " + "please " * RECENT) == {}
 
 
 def test_numbers_in_words_and_digits() -> None:

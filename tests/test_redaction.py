@@ -119,6 +119,16 @@ def test_whatever_a_person_wrote_is_hidden(secret: str, before: str, after: str)
     assert HIDDEN in turn.user or secret.lower() in ("yes", "no")
 
 
+def test_secrets_that_overlap_are_all_hidden() -> None:
+    conversation = tracker().start()
+    conversation.correct("guest-name", "Anna Maria")
+    conversation.correct("guest-name", "Maria Bell")
+    conversation.update("ask for anna-maria bell, or Straße, or annamariabella")
+    assert conversation.to_dialogue(id="d").turns[0].user == f"ask for {HIDDEN}, or Straße, or annamariabella"
+    conversation.correct("guest-name", "STRASSE")
+    assert conversation.to_dialogue(id="d").turns[0].user == f"ask for {HIDDEN}, or {HIDDEN}, or annamariabella"
+
+
 # Files
 
 

@@ -104,6 +104,24 @@ def test_yaml_values_are_the_text_that_was_written(tmp_path: Path) -> None:
     assert schema["train-on"].values is None and schema["train-off"].values is None
 
 
+@pytest.mark.parametrize("nothing", ["", "~", "null"])
+def test_nothing_in_yaml_is_nothing(tmp_path: Path, nothing: str) -> None:
+    keys = ("description", "values", "type", "required", "redact", "ask", "confirm")
+    (tmp_path / "schema.yaml").write_text(
+        "domains:\n  train:\n    day:\n" + "".join(f"      {key}: {nothing}\n" for key in keys)
+    )
+    assert Schema.load(tmp_path / "schema.yaml") == Schema([Slot.of("train", "day")])
+
+
+def test_quoted_and_listed_words_are_text(tmp_path: Path) -> None:
+    (tmp_path / "schema.yaml").write_text(
+        "domains:\n  t:\n    null: {description: '~', ask: \"null\", values: [null, ~]}\n"
+    )
+    schema = Schema.load(tmp_path / "schema.yaml")
+    assert schema == Schema([Slot.of("t", "null", description="~", ask="null", values=("null", "~"))])
+    assert Schema.from_json(schema.to_json()) == schema
+
+
 @pytest.mark.parametrize("name", ["deep.yaml", "deep.json"])
 def test_a_schema_that_is_too_deep(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("[" * 100_000)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from somdst.corpora.jsonlines import dialogue_to_json
-from somdst.errors import CorpusError, InputError
+from somdst.errors import CorpusError, InputError, no_such
 from somdst.memory.dialogue import Dialogue
 from somdst.tracking.log import EMPTY, Result
 from somdst.tracking.redaction import Redaction
@@ -48,7 +48,7 @@ class Pretrained:
         from somdst.model.folder import PRECISIONS, ModelFolder
 
         if self.precision not in PRECISIONS:
-            raise InputError(f'There is no precision "{self.precision}": choose {" or ".join(PRECISIONS)}.')
+            raise InputError(no_such("precision", self.precision, PRECISIONS))
         folder = ModelFolder.open(self.model).path
         files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())]
         try:

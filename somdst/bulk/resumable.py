@@ -23,6 +23,7 @@ from somdst.bulk.annotating import BATCH, Opener, check_dialogue
 from somdst.bulk.local import annotate_all
 from somdst.corpora.jsonlines import read_lines
 from somdst.errors import CorpusError, InputError
+from somdst.files import reason
 from somdst.memory.dialogue import Dialogue, count_turns
 
 try:
@@ -290,7 +291,7 @@ class Partial:
             return 0
 
     def _cannot_write(self, path: Path, error: OSError, advice: str = "") -> InputError:
-        return InputError(f"Cannot write {path}: {error.strerror or error}.{advice}")
+        return InputError(f"Cannot write {path}: {reason(error)}.{advice}")
 
 
 def to_bytes(lines: list[str]) -> bytes:

@@ -154,10 +154,8 @@ COMMANDS = {
 
 def conversation_panel(session: Session, *, height: int | None = None) -> Panel:
     """Every turn in force with what it did, and what the system is about to say."""
-    entries = session.conversation.entries
     parts: list[RenderableType] = []
-    for number in in_force(entries):
-        entry = entries[number - 1]
+    for entry in in_force(session.conversation.entries):
         if entry.turn is not None:
             parts += [rendering.said(entry.turn, entry), rendering.did(entry), Text()]
         elif entry.changes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -20,19 +20,19 @@ from somdst.corpora.findings import Finding, Findings, Kind, Place
 from somdst.corpora.jsonlines import read_lines
 from somdst.corpora.opening import open_parts, schema_for
 from somdst.corpora.spelling import two_spellings
+from somdst.corpora.statistics import joint_schema
 from somdst.errors import CorpusError, SchemaError, did_you_mean
 from somdst.files import base_name
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import FOUR, OperationSet
 from somdst.memory.schema import Schema, TextRules
 from somdst.memory.state import DONTCARE, State, Value
+from somdst.model.mentions import SAID_OF_ANYTHING
 from somdst.model.prediction import TurnInput
 from somdst.model.text import normalise
 
 NULL_WORDS = frozenset({"none", "null", "nil", "n/a", "na", "unknown", "not mentioned", "not given", "?", "-"})
 ANY_WORDS = frozenset({"dont care", "don't care", "do not care", "doesn't matter", "any", "anything", "no preference"})
-IMPLIED = frozenset({"yes", "no", "true", "false"})
-"""Values that are understood without being said."""
 
 
 class Problem(NamedTuple):
@@ -59,16 +59,30 @@ def open_to_check(
 ) -> tuple[Iterator[Source], Schema]:
     """The dialogues of a corpus with their places, and the schema to check them against.
 
-    JSON lines are read line by line, so that a bad line is a finding. They do not say which
-    slots there should be, and the slots that occur are what is to be checked, so a schema has to be given.
+    JSON lines are read line by line, so that a bad line is a finding. The slots that occur are what is to be checked,
+    so a schema has to be given unless each dialogue has its own. A schema that is given counts for all dialogues.
     """
     files = _json_lines_files(Path(path), split)
-    if files and schema is None:
-        raise SchemaError("JSON lines do not say which slots there should be: give a schema with --schema.")
     if files:
-        return _lines_of(files), schema_for([], given=schema)
-    corpora = [part.corpus for part in open_parts(path, split=split)]
-    return _dialogues_of(path, corpora), schema_for(corpora, given=schema)
+        slots = schema_for([], given=schema) if schema else _own_schemas(files)
+        sources = _lines_of(files)
+    else:
+        corpora = [part.corpus for part in open_parts(path, split=split)]
+        slots = schema_for(corpora, given=schema)
+        sources = _dialogues_of(path, corpora)
+    return (map(_without_schema, sources) if schema else sources), slots
+
+
+def _own_schemas(files: Sequence[Path]) -> Schema:
+    dialogues = [source.dialogue for source in _lines_of(files) if isinstance(source.dialogue, Dialogue)]
+    if not dialogues or not all(dialogue.schema for dialogue in dialogues):
+        raise SchemaError("JSON lines do not say which slots there should be: give a schema with --schema.")
+    return joint_schema(dialogues)
+
+
+def _without_schema(source: Source) -> Source:
+    given = source.dialogue
+    return source._replace(dialogue=replace(given, schema=None)) if isinstance(given, Dialogue) else source
 
 
 def _json_lines_files(path: Path, split: Split | None) -> list[Path]:
@@ -114,7 +128,10 @@ def check(
     operation_set: OperationSet = FOUR,
     input_check: InputCheck | None = None,
 ) -> Findings:
-    """Check all dialogues; `sources` is read once, so it may come straight from a file."""
+    """Check all dialogues; `sources` is read once, so it may come straight from a file.
+
+    A dialogue with a schema of its own is checked against that one. `schema` is that of the others, and of the corpus.
+    """
     seen = _Seen()
     findings: list[Finding] = []
     checker = _Checker(schema, normalisation, operation_set, input_check, seen)
@@ -130,7 +147,8 @@ def check(
             findings.append(Finding(Kind.LEFT_OUT, place._replace(dialogue=dialogue.id), dialogue.reason))
             continue
         dialogues, turns = dialogues + 1, turns + len(dialogue.turns)
-        findings += checker.dialogue(dialogue, place)
+        own = replace(checker, schema=dialogue.schema) if dialogue.schema else checker
+        findings += own.dialogue(dialogue, place)
     findings += checker.whole(Place(files.pop() if len(files) == 1 else "the corpus"))
     return Findings(dialogues, turns, tuple(findings))
 
@@ -162,7 +180,7 @@ class _Checker:
                 *_returns(changed, dropped),
                 *self._nowhere(changed, before, text, number),
                 *self._unreachable(before, after),
-                *self._input(TurnInput(previous, turn, before), after),
+                *self._input(TurnInput(previous, turn, before, schema=dialogue.schema), after),
             ]
             yield from (Finding(problem.kind, here, problem.message, problem.slot) for problem in problems)
             dropped |= {slot: value for slot, value in before.items() if slot not in after}
@@ -206,7 +224,7 @@ class _Checker:
     def _nowhere(self, changed: dict[str, Value], before: State, text: list[str], number: int) -> Iterator[Problem]:
         for slot, value in changed.items():
             said = normalise(str(value), self.normalisation)
-            if value is DONTCARE or said in IMPLIED or slot not in self.schema:
+            if value is DONTCARE or said in SAID_OF_ANYTHING or slot not in self.schema:
                 continue
             turns = [n for n, words in enumerate(text, start=1) if _says(words, said)]
             if any(n <= number for n in turns) or value in before.values():

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from somdst.corpora.reading import DAMAGED, parse_json
 from somdst.errors import CorpusError
+from somdst.files import reason
 
 MAX_DEPTH = 3
 """How many folders deep to search: a zip often has one folder, which has one folder per split."""
@@ -59,7 +60,7 @@ class Folder:
         except (*DAMAGED, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
             raise CorpusError(f"{self.where(name)} is cut short or damaged ({error}): fetch it again.") from error
         except OSError as error:
-            raise CorpusError(f"Cannot read {self.where(name)}: {error.strerror or error}.") from error
+            raise CorpusError(f"Cannot read {self.where(name)}: {reason(error)}.") from error
 
     def _content(self, name: str) -> bytes:
         if self.path.suffix != ".zip":
@@ -90,7 +91,7 @@ def _names_in_zip(path: Path) -> list[str]:
     except zipfile.BadZipFile as error:
         raise CorpusError(f"{path} is not a zip, or was cut short ({error}): fetch it again.") from error
     except OSError as error:
-        raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise CorpusError(f"Cannot read {path}: {reason(error)}.") from error
     # Zips made on a Mac carry a shadow of every file.
     return [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX/")]
 

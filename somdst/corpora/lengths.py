@@ -1,4 +1,4 @@
-"""What of a turn does not fit into a model's input, for `check.py`; and where the tokenizer comes from."""
+"""Which part of a turn does not fit into a model's input, for `check.py`; and where the tokenizer comes from."""
 
 from __future__ import annotations
 

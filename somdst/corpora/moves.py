@@ -174,7 +174,7 @@ def ruled_out(talk: Talk, field: Field) -> Piece | None:
     return said and Piece(talk.phrase("rule-out", v=said.words), {})
 
 
-def mind_not(talk: Talk) -> Piece | None:
+def no_preference(talk: Talk) -> Piece | None:
     """No preference, though nobody asked."""
     fields = [f for f in talk.fields if f.wish and f.kind != "yesno" and talk.state.get(f.key) is not DONTCARE]
     if not fields:
@@ -270,7 +270,7 @@ MOVES: Final[dict[Move, int]] = {
     forget: 12,
     rule_out_held: 6,
     rule_out: 7,
-    mind_not: 7,
+    no_preference: 7,
     repeat: 7,
     refer: 30,
     chat: 7,
@@ -285,7 +285,7 @@ EXTRAS: Final[dict[Move, int]] = {
     correct_clearly: 22,
     forget: 5,
     rule_out: 6,
-    mind_not: 7,
+    no_preference: 7,
     repeat: 3,
     refer: 25,
     chat: 7,

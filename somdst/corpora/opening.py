@@ -16,7 +16,7 @@ from somdst.corpora.made import domains_named
 from somdst.corpora.reading import load_json
 from somdst.corpora.statistics import schema_of
 from somdst.corpora.synthetic import synthetic_named
-from somdst.errors import CorpusError, NoSplit, SchemaError
+from somdst.errors import CorpusError, NoSplit, SchemaError, no_such
 from somdst.files import base_name
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema, TextRules
@@ -39,7 +39,7 @@ def open_corpus(path: str | Path, *, split: Split | None = None) -> Corpus:
     """Read a corpus: a file, folder or zip; plain, .gz or .xz; or "synthetic", "domains". With `split`, that part."""
     path = Path(path)
     if split is not None and split not in SPLIT_NAMES:
-        raise CorpusError(f'There is no split "{split}"; there are {", ".join(SPLIT_NAMES)}.')
+        raise CorpusError(no_such("split", split, SPLIT_NAMES))
     if _is_built_in(path, "synthetic"):
         return synthetic_named(str(path), split=split)
     if _is_built_in(path, "domains"):

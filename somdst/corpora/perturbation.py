@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from somdst.corpora.value_types import DAYS
-from somdst.errors import InputError, did_you_mean
+from somdst.errors import InputError, no_such
 from somdst.memory.dialogue import Dialogue
 from somdst.model.everyday import NUMBER_WORDS
 from somdst.model.text import NUMBERS
@@ -69,8 +69,7 @@ def _checked(kind: str) -> Perturbation:
     for known in PERTURBATIONS:
         if kind == known:
             return known
-    hint = did_you_mean(kind, PERTURBATIONS)
-    raise InputError(f'There is no perturbation "{kind}"; there are {", ".join(PERTURBATIONS)}.{hint}')
+    raise InputError(no_such("perturbation", kind, PERTURBATIONS))
 
 
 def _has_value_word(word: str, values: frozenset[str]) -> bool:

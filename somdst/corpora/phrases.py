@@ -1,7 +1,7 @@
 """Sentences that fit any domain, from `written/phrases.txt`: `phrase` chooses one of them, with its alternatives.
 
 The file has a section per thing that is said, and one way to say it per line. Every way through the alternatives of a
-line, "(yes|no) (please|)", is a sentence. Deciding who says what is `made.py`.
+line, "(yes|no) (please|)", is a sentence. Who says what is decided in `acts.py` and `moves.py`.
 """
 
 from __future__ import annotations

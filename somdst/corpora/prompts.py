@@ -1,6 +1,6 @@
 """What the system says between a user's turns in a made conversation: how it reacts, what it tells, how it asks.
 
-Values that it mentions are nobody's wish; offers, which may become one, are in `acts.py`.
+Values that it mentions are not what the user asked for; offers, which may become that, are in `acts.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def sayable(talk: Talk, field: Field) -> bool:
 
 
 def news(talk: Talk) -> str:
-    """Something that the system tells without asking; values in it are nobody's wish."""
+    """Something that the system tells without asking; values in it are not what the user asked for."""
     rng = talk.rng
     number, money = str(rng.randrange(2, 15)), f"{rng.randrange(5, 300)} {rng.choice(('euros', 'dollars', 'pounds'))}"
     code = f"{rng.choice('ABKRTX')}{rng.randrange(1000, 99999)}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from somdst.errors import CorpusError
-from somdst.files import open_binary
+from somdst.files import open_binary, reason
 
 DAMAGED = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 """What the decompressors raise on a file that was cut short or is something else."""
@@ -30,7 +30,7 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
     except DAMAGED as error:
         raise CorpusError(f"{path} is cut short or damaged ({error}): fetch or write it again.") from error
     except OSError as error:
-        raise CorpusError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise CorpusError(f"Cannot read {path}: {reason(error)}.") from error
 
 
 def parse_json(content: bytes, where: object) -> object:

@@ -1,7 +1,7 @@
 """`Talk`: a made conversation while it grows. It keeps the memory, chooses values and words for slots, and types turns.
 
-What is said and when is `made.py`. A `Piece` is something that a user says together with what it changes, so that text
-and label are always made in one place.
+What is said and when is decided in `acts.py` and `moves.py`. A `Piece` is something that a user says together with what
+it changes, so that text and label are always made in one place.
 """
 
 from __future__ import annotations

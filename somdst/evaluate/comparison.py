@@ -17,7 +17,7 @@ from somdst.evaluate.run import DialogueRun, TurnRun
 
 @dataclass(frozen=True, slots=True)
 class TurnPair:
-    """The same turn in A and in B, where only one of them has the gold state."""
+    """The same turn in A and in B."""
 
     dialogue: str
     number: int

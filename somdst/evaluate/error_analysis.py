@@ -91,17 +91,14 @@ def analyse_errors(
     predictor: Predictor,
     dialogues: Sequence[Dialogue],
     *,
-    schema: Schema | None = None,
-    predicted: Sequence[DialogueRun] | None = None,
-    batch_size: int = 64,
-    progress: Callable[[int], None] | None = None,
+    schema: Schema | None,
+    predicted: Sequence[DialogueRun],
+    batch_size: int,
+    progress: Callable[[int], None] | None,
 ) -> ErrorAnalysis:
-    """Run all combinations; `predicted` are the runs without oracles, if they exist already."""
-    accuracy: dict[frozenset[str], float] = {}
-    for oracle in COMBINATIONS:
-        if not oracle and predicted is not None:
-            runs = predicted
-        else:
-            runs = run(predictor, dialogues, schema=schema, oracle=oracle, batch_size=batch_size, progress=progress)
+    """Run all combinations of oracles; `predicted` are the runs without any."""
+    accuracy: dict[frozenset[str], float] = {frozenset(): joint_goal_accuracy(predicted)}
+    for oracle in filter(None, COMBINATIONS):
+        runs = run(predictor, dialogues, schema=schema, oracle=oracle, batch_size=batch_size, progress=progress)
         accuracy[frozenset(oracle)] = joint_goal_accuracy(runs)
     return ErrorAnalysis(accuracy)

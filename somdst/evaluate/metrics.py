@@ -144,8 +144,8 @@ def measure(runs: Sequence[DialogueRun], *, schema: Schema, operation_set: Opera
         operations=tuple(_operations(confusion, between, slots, operation_set)),
         confusion=confusion,
         by_turn=tuple(_by_turn(runs)),
-        slots_generated=Spread.of([_updates(turn.prediction.operations.values()) for turn in turns]),
-        slots_to_generate=Spread.of([_updates(operations) for operations in between]),
+        slots_generated=Spread.of([len(turn.prediction.values) for turn in turns]),
+        slots_to_generate=Spread.of([operations.count(Operation.UPDATE) for operations in between]),
         slots=tuple(_slots(turns, wrong, schema)),
     )
 
@@ -161,10 +161,6 @@ def _percent(part: float, whole: float) -> float:
 
 def _accuracy(turns: Sequence[TurnRun]) -> float:
     return _percent(sum(turn.correct for turn in turns), len(turns))
-
-
-def _updates(operations: Iterable[Operation]) -> int:
-    return sum(operation is Operation.UPDATE for operation in operations)
 
 
 def _pair_f1(turn: TurnRun) -> float:

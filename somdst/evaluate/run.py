@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from somdst.errors import CorpusError, InputError, did_you_mean
+from somdst.errors import CorpusError, InputError, no_such
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema
@@ -72,8 +72,7 @@ def parse_oracles(text: str) -> Oracles:
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word not in ORACLES:
-            known = ", ".join(ORACLES)
-            raise InputError(f'There is no oracle "{word}"; there are {known}.{did_you_mean(word, ORACLES)}')
+            raise InputError(no_such("oracle", word, ORACLES))
     return frozenset(oracle for oracle in ORACLES if oracle in words)
 
 

@@ -1,6 +1,6 @@
 """Sample dialogues, drawn like the paper's figures: each turn with its state, changed slots in colour, errors marked.
 
-Slots that are NULL are left out, as there. Choosing the samples, and drawing them in HTML and in Markdown.
+Slots that are NULL are left out, as there. Chooses the samples, and draws them in HTML and in Markdown.
 """
 
 from __future__ import annotations

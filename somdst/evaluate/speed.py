@@ -90,8 +90,7 @@ def work_of(dialogues: Sequence[Dialogue], *, most: int) -> list[Work]:
         before = State()
         for number, after in enumerate(dialogue.states()):
             input = input_at(dialogue.turns[: number + 1], before, history=number)
-            operations = FOUR.derive(before, after).operations
-            found.append(Work(input, sum(operation is Operation.UPDATE for operation in operations.values())))
+            found.append(Work(input, len(FOUR.derive(before, after).values)))
             before = after
     return evenly(found, most)
 

@@ -116,7 +116,12 @@ class Tools:
         if conversation and schema is not None:
             raise InputError("A conversation keeps the schema that it started with: leave out one of the two.")
         id = conversation or self._start(_tenant(context), schema)
-        return self._write(context, id, lambda tracker, snapshot: tracker.step(snapshot, turn))
+        try:
+            return self._write(context, id, lambda tracker, snapshot: tracker.step(snapshot, turn))
+        except SomdstError:
+            if not conversation:  # nobody would know its id
+                self.store.erase(_tenant(context), id)
+            raise
 
     def get_state(
         self,

@@ -3,7 +3,7 @@
     from somdst.learn import Settings, train
     result = train("train.jsonl", "runs/first", dev="dev.jsonl", settings=Settings(epochs=4))
 
-Everything here but `calibrate` needs torch. It is loaded when one of the names is first used.
+`train`, `ablate` and `export` need torch. It is loaded when one of the names is first used.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 
 from somdst.errors import InputError
-from somdst.files import make_folder, write_text
+from somdst.files import make_folder, reason, write_text
 from somdst.learn.batches import Batches, Examples, ExampleSource
 from somdst.learn.progress import Listener, Progress, TrainingRecord
 from somdst.learn.settings import Settings
@@ -111,6 +111,6 @@ def _read(file: Path) -> tuple[float, float]:
         budget = json.loads(file.read_text(encoding="utf-8"))
         return float(budget["minutes"]), float(budget["epochs"])
     except OSError as error:
-        raise InputError(f"Cannot read {file}: {error.strerror}.") from error
+        raise InputError(f"Cannot read {file}: {reason(error)}.") from error
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{file} is damaged: remove it, with the runs beside it.") from error

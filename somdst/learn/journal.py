@@ -18,7 +18,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from somdst.errors import ModelError
 from somdst.evaluate.pictures import METRICS, read_metrics
-from somdst.files import write_text
+from somdst.files import reason, write_text
 from somdst.learn.progress import TrainingRecord
 
 CURVE = "curve.png"
@@ -53,9 +53,8 @@ class Journal:
         try:
             yield
         except OSError as error:
-            reason = error.strerror or str(error)
             raise ModelError(
-                f"Cannot write into {self.path.parent}: {reason}. The last checkpoint is intact."
+                f"Cannot write into {self.path.parent}: {reason(error)}. The last checkpoint is intact."
             ) from error
 
 

@@ -11,7 +11,6 @@ Other ways of typing are in `corpora/perturbation.py`.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State, Value
 from somdst.model.encoding import Encoding
+from somdst.model.text import whole_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def repairable(before: State, after: State, fed: State, *, shown: str, complete:
 
 
 def _says(text: str, value: str) -> bool:
-    """Whether the value's words stand in the text, as whole words."""
-    return re.search(rf"(?<!\w){re.escape(value.casefold())}(?!\w)", text.casefold()) is not None
+    """Whether the text has the value, as whole words."""
+    return whole_words(value.casefold()).search(text.casefold()) is not None
 
 
 def shuffled_order(slots: int, *, rate: float, rng: random.Random) -> list[int] | None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from somdst.errors import InputError, StateError, did_you_mean
+from somdst.errors import InputError, StateError, did_you_mean, no_such
 from somdst.memory.operations import OperationSet
 from somdst.memory.schema import TextRules
 from somdst.model.config import Design, ModelConfig
@@ -140,7 +140,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "operation_weight": 1.0,
         "freeze_embeddings": False,
         "average": 0.0,
-        "keep_start": 0.0,
         "precision": "fp32",
         "wrong_states": 0.0,
         "perturb": 0.0,
@@ -156,9 +155,7 @@ def load_settings(preset: str = "cpu", *, file: Path | None = None, **changes: A
     4.0
     """
     if preset not in PRESETS:
-        raise InputError(
-            f'There is no preset "{preset}"; there are {", ".join(PRESETS)}.{did_you_mean(preset, PRESETS)}'
-        )
+        raise InputError(no_such("preset", preset, PRESETS))
     chosen = {**(_read(file) if file else {}), **changes}
     values = {**PRESETS[preset], **chosen}
     for key in values:

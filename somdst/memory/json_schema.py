@@ -1,8 +1,8 @@
 """Schemas as builders have them: JSON Schema, pydantic models (as JSON Schema), OpenAI's and Anthropic's tools.
 
-`read` finds the slots, `write` is the way back. A property is a slot; a property that is an object is a domain, so
-`{"hotel": {"area": ...}}` is the slot "hotel-area". One level of nesting is read. Properties that cannot be one text,
-such as lists, are named as problems, and the caller decides whether to stop or to go on without them.
+`read` finds the slots; `json_schema_writing.py` is the way back. A property is a slot; a property that is an object is
+a domain, so `{"hotel": {"area": ...}}` is the slot "hotel-area". One level of nesting is read. Properties that cannot
+be one text, such as lists, are named as problems, and the caller decides whether to stop or to go on without them.
 
 Kept: names, descriptions, `enum` and `const`, types, formats of dates and times, `required`, `x-different`, `x-redact`,
 `x-ask`, `x-confirm`.
@@ -18,18 +18,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast, get_args
 
 from somdst.errors import SchemaError
-from somdst.memory.schema import Schema, Slot, SlotType, read_flag, read_text, value_text
+from somdst.memory.schema import Slot, SlotType, read_flag, read_text, value_text
 
-DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 MAX_SLOTS: Final = 1000
 """Most slots of one document: a `$ref` can make far more out of a few lines, and no tracker could use them."""
 MAX_VALUES: Final = 20_000
 """Most values of all closed lists of one document together, for the same reason."""
 MAX_STEPS: Final = 100_000
-"""Most parts of a document that are visited; without it, alternatives of alternatives would never end."""
+"""Most parts of a document that are visited or copied; without it, alternatives of alternatives would never end."""
 _FORMATS: Final[dict[str, SlotType]] = {"date": "date", "time": "time", "date-time": "datetime"}
-_OURS: Final = ("redact", "ask", "confirm")
-"""What JSON Schema has no word for: `x-redact` and so on."""
+_COMBINED: Final = ("$ref", "allOf", "anyOf", "oneOf", "properties", "required")
+_PLAIN: Final = ("const", "description", "enum", "format", "nullable", "title", "type")
+_OURS: Final = ("x-ask", "x-confirm", "x-different", "x-redact", "x-type")
+"""What is read of a property: what combines it with others, what it says itself, and what JSON Schema has no word for.
+Alternatives are copies of it, and anything else would make them large."""
 _PARAMETERS: Final = ("parameters", "input_schema", "inputSchema", "schema")
 """Where tool definitions have their JSON Schema: OpenAI, Anthropic, MCP, OpenAI's structured output."""
 
@@ -76,51 +78,6 @@ def read(data: object, *, domain: str | None = None, skip: Iterable[str] = ()) -
         return _Reader(skip).read(data, domain)
     except RecursionError:
         raise SchemaError("The JSON Schema is nested too deeply to be read: make it flatter.") from None
-
-
-def write(schema: Schema) -> dict[str, Any]:
-    """A schema as JSON Schema: an object per domain."""
-    domains: dict[str, Any] = {}
-    for name in dict.fromkeys(slot.domain for slot in schema.written):
-        slots = [slot for slot in schema.written if slot.domain == name]
-        required = [slot.name for slot in slots if slot.required]
-        domains[name] = {"type": "object", "properties": {slot.name: _written(slot) for slot in slots}}
-        domains[name] |= {"required": required} if required else {}
-    made: dict[str, Any] = {"$schema": DIALECT, "type": "object", "properties": domains}
-    needed = [name for name, domain in domains.items() if "required" in domain]
-    made |= {"required": needed} if needed else {}
-    made |= {"x-different": [list(pair) for pair in schema.different]} if schema.different else {}
-    return made | ({"x-text-rules": schema.text_rules} if schema.text_rules else {})
-
-
-def _written(slot: Slot) -> dict[str, Any]:
-    entry: dict[str, Any] = {"description": slot.description} if slot.description else {}
-    if slot.type in ("integer", "number", "boolean"):
-        entry["type"] = slot.type
-    else:
-        entry["type"] = "string"
-        entry |= {"format": slot.type.replace("datetime", "date-time")} if slot.type != "text" else {}
-    if slot.values is not None and slot.type != "boolean":
-        entry["enum"] = list(slot.values)
-        if slot.type in ("integer", "number"):
-            numbers = [_number(text, whole=slot.type == "integer") for text in slot.values]
-            # "four" is not a JSON number: then the list is one of texts.
-            entry |= {"type": "string", "x-type": slot.type} if None in numbers else {"enum": numbers}
-    return entry | {f"x-{key}": value for key in _OURS if (value := getattr(slot, key))}
-
-
-def _number(text: str, *, whole: bool) -> int | float | None:
-    """The number that JSON writes as exactly this text."""
-    if re.fullmatch(r"-?[0-9]{1,15}", text):
-        made: int | float = int(text)
-    elif not whole and re.fullmatch(r"-?[0-9]{1,15}\.[0-9]{1,15}", text):
-        made = float(text)
-    else:
-        return None
-    return made if str(made) == text else None
-
-
-# Reading
 
 
 class _Unfit(Exception):
@@ -182,6 +139,7 @@ class _Reader:
         node = shape.leaves[0]
         slots: dict[str, str] = {}
         groups: list[Sequence[object]] = list(_list(node.get("x-different")))
+        names = {name for name in _list(node.get("required")) if isinstance(name, str)}
         for name, child in node["properties"].items():
             place = (*path, str(name))
             if (dotted := ".".join(place)) in self.skip:
@@ -189,7 +147,7 @@ class _Reader:
                 slots[str(name)] = f"{domain}-{str(name).strip()}"
                 self.left_out |= {slots[str(name)], f"{_clean(str(name))}-"}
                 continue
-            required = needed and name in _list(node.get("required"))
+            required = needed and name in names
             try:
                 inner = self._shape(child, shape.seen)
                 if inner.is_object and path:
@@ -206,6 +164,7 @@ class _Reader:
             slots[str(name)] = str(slot)
             if others := inner.node.get("x-different"):
                 groups.append([name, *_list(others)])
+                self._count(len(groups[-1]))
         self.found.different += [[slots.get(str(name), str(name)) for name in _list(group)] for group in groups]
 
     def _slot(self, domain: str, path: tuple[str, ...], shape: _Shape, *, required: bool) -> Slot:
@@ -267,41 +226,47 @@ class _Reader:
             for choice in choices:
                 yield from self._leaves({**given, **choice} if isinstance(choice, Mapping) else choice, seen)
         elif isinstance(found.get("type"), list):
+            self._count(len(found["type"]))
             yield from (({**found, "type": name}, seen) for name in found["type"])
         else:
             yield found, seen
 
     def _resolved(self, node: object, seen: frozenset[str]) -> tuple[Mapping[str, Any], frozenset[str]]:
         """A property with what its references and `allOf` say; what it says itself comes first."""
-        self.steps += 1
-        if self.steps > MAX_STEPS:
-            raise SchemaError("The JSON Schema has too many alternatives to be read: make it simpler.")
+        self._count(1)
         if node is True:
             return {}, seen
         if not isinstance(node, Mapping):
             raise _Unfit(f"is {node!r:.40}, which is not a JSON Schema")
+        node = _known(node)
         while "$ref" in node:
             reference = str(node["$ref"])
             if reference in seen:
                 raise _Unfit(f"contains itself ({reference})")
             seen |= {reference}
-            node = {**self._target(reference), **{key: value for key, value in node.items() if key != "$ref"}}
+            node = {**_known(self._target(reference)), **{key: value for key, value in node.items() if key != "$ref"}}
         for part in _list(node.get("allOf")):
             more, there = self._resolved(part, seen)
             seen |= there
             both: dict[str, Any] = {"required": [*_list(more.get("required")), *_list(node.get("required"))]}
             if isinstance(more.get("properties"), Mapping) and isinstance(node.get("properties", {}), Mapping):
                 both["properties"] = {**more["properties"], **node.get("properties", {})}
+            self._count(sum(map(len, both.values())))
             node = {**more, **node, **both}
         return node, seen
+
+    def _count(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > MAX_STEPS:
+            raise SchemaError("The JSON Schema has too many alternatives to be read: make it simpler.")
 
     def _target(self, reference: str) -> Mapping[str, Any]:
         target: Any = self.root
         if not reference.startswith("#"):
             raise _Unfit(f"refers to {reference!r:.80}, which is outside the document")
-        for part in reference.removeprefix("#").split("/")[1:]:
+        for part in reference[1:].split("/")[1:]:
             target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
-        if not isinstance(target, Mapping):
+        if not isinstance(target, Mapping) or not f"{reference}/".startswith("#/"):
             raise _Unfit(f"refers to {reference!r:.80}, which is not there")
         return target
 
@@ -394,6 +359,10 @@ def _snake_case(title: str) -> str:
     ('hotel_booking', 'hotel_booking')
     """
     return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", title)).strip("_").lower()
+
+
+def _known(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: node[key] for key in (*_COMBINED, *_PLAIN, *_OURS) if key in node}
 
 
 def _list(value: object) -> list[Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from somdst.errors import StateError, did_you_mean
+from somdst.errors import StateError, no_such
 from somdst.memory.state import DONTCARE, State, Value
 
 
@@ -53,9 +53,7 @@ class OperationSet:
         try:
             return OPERATION_SETS[name]
         except KeyError:
-            known = ", ".join(OPERATION_SETS)
-            hint = did_you_mean(name, OPERATION_SETS)
-            raise StateError(f'There is no operation set "{name}"; there are {known}.{hint}') from None
+            raise StateError(no_such("operation set", name, OPERATION_SETS)) from None
 
     def index(self, operation: Operation) -> int:
         return self.operations.index(operation)

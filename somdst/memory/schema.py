@@ -28,14 +28,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib import resources
-from itertools import combinations
+from itertools import chain, combinations, islice, pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
 import yaml
 
 from somdst.errors import SchemaError, did_you_mean
-from somdst.files import write_text
+from somdst.files import reason, write_text
+from somdst.memory.schema_text import read_yaml
 
 TextRules = Literal["lowercase", "multiwoz", "everyday"]
 """How text is made uniform before a model reads it; `model/text.py` has the rules."""
@@ -45,6 +46,8 @@ BOOLEAN: Final = ("yes", "no")
 """The closed list of every boolean slot."""
 MAX_FILE: Final = 1_000_000
 """Largest schema file, in bytes. A tracker can use a few hundred slots, which is far less."""
+MAX_DIFFERENT = 100_000
+"""Most pairs of slots that must differ: a group of a few thousand names would make millions."""
 
 
 class Slot(str):
@@ -70,7 +73,7 @@ class Slot(str):
     ask: str
     """What to ask while it is empty; empty text: `tracking/questions.py` makes a question of the description."""
     confirm: str
-    """What to ask about a write that was held back, with `{value}` for the value; likewise."""
+    """What to ask about a write that was held back, with `{value}` for the value; empty text: as for `ask`."""
 
     @classmethod
     def of(
@@ -144,12 +147,15 @@ class Schema(Mapping[str, Slot]):
         if not self.slots:
             raise SchemaError("A schema needs at least one slot: write one under `domains:`.")
         if len(self._by_name) < len(self.slots):
-            twice = next(slot for i, slot in enumerate(self.slots) if slot in self.slots[:i])
+            twice = next(slot for slot, following in pairwise(self.slots) if slot == following)
             raise SchemaError(f'The slot "{twice}" is in the schema twice: remove one of the two.')
         self.domains: tuple[str, ...] = tuple(sorted({slot.domain for slot in self.slots}))
         self.index: dict[str, int] = {str(slot): j for j, slot in enumerate(self.slots)}
-        self.different = tuple(pair for names in different for pair in self._pairs(names))
+        pairs = chain.from_iterable(self._pairs(names) for names in different)
+        self.different = tuple(islice(pairs, MAX_DIFFERENT + 1))
         """Pairs of slots that never have the same value."""
+        if len(self.different) > MAX_DIFFERENT:
+            raise SchemaError(f"`different` stands for more than {MAX_DIFFERENT:,} pairs of slots: make it shorter.")
 
     def _pairs(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         together = sorted({str(self[name]) for name in names})
@@ -210,10 +216,9 @@ class Schema(Mapping[str, Slot]):
             if len(content) > MAX_FILE:
                 raise SchemaError(f"The schema {path} has {len(content):,} bytes; at most {MAX_FILE:,} are read.")
             text = content.decode("utf-8")
-            # Every YAML scalar as the text that it was written as: 17:15 is no number of minutes, and no is a word.
-            data = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=yaml.BaseLoader)
+            data = json.loads(text) if path.suffix == ".json" else read_yaml(text)
         except OSError as error:
-            raise SchemaError(f"Cannot read the schema {path}: {error.strerror or error}.") from error
+            raise SchemaError(f"Cannot read the schema {path}: {reason(error)}.") from error
         except UnicodeDecodeError as error:
             raise SchemaError(f"The schema {path} is not UTF-8 text: save it as UTF-8.") from error
         # ValueError: Python's json has no error of its own for 10^5000
@@ -266,7 +271,7 @@ class Schema(Mapping[str, Slot]):
 
     def to_json_schema(self) -> dict[str, Any]:
         """The schema as JSON Schema, an object per domain. `from_json_schema` reads it back."""
-        from somdst.memory.json_schema import write
+        from somdst.memory.json_schema_writing import write
 
         return write(self)
 
@@ -305,12 +310,8 @@ class Schema(Mapping[str, Slot]):
         return {"domains": domains, **different, **rules}
 
 
-_NOTHING = ("", "~", "null")
-"""How YAML writes an empty value."""
-
-
 def _read_different(data: object) -> list[list[str]]:
-    if data is None or data in _NOTHING:
+    if data is None:
         return []
     if not isinstance(data, list) or not all(isinstance(names, list) for names in data):
         raise SchemaError("`different` is a list of lists of slots, such as `- [train-departure, train-destination]`.")
@@ -318,10 +319,10 @@ def _read_different(data: object) -> list[list[str]]:
 
 
 def _read_rules(data: object) -> TextRules | None:
-    if data is None or data in _NOTHING:
+    if data is None:
         return None
     if data not in get_args(TextRules):
-        raise SchemaError(f"`text_rules` is one of {', '.join(get_args(TextRules))}, not {data!r}.")
+        raise SchemaError(f"`text_rules` is one of {', '.join(get_args(TextRules))}, not {data!r:.80}.")
     return cast(TextRules, data)
 
 
@@ -335,24 +336,20 @@ def _names(domain: str, names: object) -> Mapping[Any, object]:
 
 def _read_slot(domain: str, name: str, entry: object) -> Slot:
     where = f'The slot "{domain}-{name}"'
-    if entry in _NOTHING:
-        entry = None
     if entry is None or isinstance(entry, list):
         entry = {"values": entry}
     if not isinstance(entry, Mapping):
-        raise SchemaError(f"{where} must be empty, a list of values or a mapping, not {entry!r}.")
+        raise SchemaError(f"{where} must be empty, a list of values or a mapping, not {entry!r:.80}.")
     if unknown := set(entry) - set(_ENTRY):
         wanted = ", ".join(f"`{key}`" for key in _ENTRY)
         raise SchemaError(f"{where} has the unknown key `{sorted(map(str, unknown))[0]}`: use {wanted}.")
     values = entry.get("values")
-    if values in _NOTHING:
-        values = None
     if values is not None and (not isinstance(values, list) or not values):
         raise SchemaError(f"{where} has `values` that are not a list with at least one value.")
     if any(not isinstance(value, (str, int, float)) for value in values or ()):
         raise SchemaError(f"{where} lists values that are neither text nor numbers nor booleans: write them as text.")
     if (type_ := entry.get("type") or "text") not in get_args(SlotType):
-        raise SchemaError(f"{where} has the type {type_!r}: use one of {', '.join(get_args(SlotType))}.")
+        raise SchemaError(f"{where} has the type {type_!r:.80}: use one of {', '.join(get_args(SlotType))}.")
     return Slot.of(
         domain,
         name,
@@ -374,7 +371,7 @@ def read_flag(value: object, what: str) -> bool:
     """True or false; YAML is read as text, so the words too."""
     known = {None: False, "": False, False: False, True: True, "false": False, "true": True, "no": False, "yes": True}
     if not isinstance(value, (str, bool, type(None))) or value not in known:
-        raise SchemaError(f"{what} is true or false, not {value!r}.")
+        raise SchemaError(f"{what} is true or false, not {value!r:.80}.")
     return known[value]
 
 

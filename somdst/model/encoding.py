@@ -13,7 +13,6 @@ run models; see `predictor.py` and `learn/`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,7 +28,7 @@ from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.config import ModelConfig
 from somdst.model.mentions import Mentions
 from somdst.model.prediction import Evidence, TurnInput
-from somdst.model.text import join_pieces, name_words, normalise, slot_words, source_span
+from somdst.model.text import join_pieces, name_words, normalise, slot_words, source_span, whole_words
 
 ROOM = 0.2
 """Share of an input that is kept for the turns: values in the memory are cut before the memory takes more."""
@@ -43,6 +42,8 @@ NAMED = 120
 """Most pieces of a schema's slots with their names. A schema that takes more is read without names."""
 TRAINED_SLOTS = 60
 """Slots that fit beside the turns within a model's usual input."""
+CACHED_TEXT = 500
+"""Characters of a text whose pieces are kept for the next turns: thousands of longer ones would fill the memory."""
 POSITIONS = 512
 """Positions of a BERT-style encoder: no input can be longer."""
 
@@ -122,19 +123,17 @@ class Encoder:
         self._semicolon, self._dash, self._colon = (self._raw_ids(sign) for sign in (";", "-", ":"))
         self.fixed_schema = config.fixed_schema
         self._null_value = [*self._dash, self.null] if config.layout == "paper" else []
-        self._pieces = lru_cache(maxsize=1 << 15)(self._pieces_uncached)
+        self._cached_pieces = lru_cache(maxsize=1 << 12)(self._pieces_uncached)
         self._table = lru_cache(maxsize=256)(self._table_uncached)
 
     def _special(self, *names: str) -> int:
         for name in names:
-            found = self.tokenizer.token_to_id(name)
-            if found is not None:
+            if (found := self.tokenizer.token_to_id(name)) is not None:
                 return int(found)
         raise ModelError(f"The tokenizer has no token {names[0]}: use the tokenizer.json of a BERT-style encoder.")
 
     def _raw_ids(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     @property
     def vocabulary_size(self) -> int:
@@ -198,6 +197,9 @@ class Encoder:
         """A text as word pieces, by these rules or by those of the encoder's own schema."""
         return self._pieces(text, rules or self._rules(self.schema))
 
+    def _pieces(self, text: str, rules: TextRules) -> Pieces:
+        return (self._cached_pieces if len(text) <= CACHED_TEXT else self._pieces_uncached)(text, rules)
+
     def _pieces_uncached(self, text: str, rules: TextRules) -> Pieces:
         clean = normalise(text, rules)
         encoded = self.tokenizer.encode(clean, add_special_tokens=False)
@@ -211,9 +213,9 @@ class Encoder:
         said = self._said(input.turn, table)
         state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, said)
         most = int((1 - ROOM) * length)
-        if len(state_ids) > most and input.state:  # a person wrote more than a model ever would
+        if len(state_ids) > most:  # lists with long values, or a person wrote more than a model ever would
             heads = sum(map(len, table.heads)) + max(len(self._null_value), len(table.sign)) * len(table.heads)
-            longest = max(1, (most - heads) // len(input.state))
+            longest = max(1, (most - heads) // max(1, len(input.state)))
             state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, {}, longest)
         room = length - 1 - len(state_ids)
         if room < 8:
@@ -236,10 +238,7 @@ class Encoder:
             regions=(
                 *shift(past_regions, 1, cut_past),
                 *shift(current_regions, boundary, cut_current),
-                *(
-                    region._replace(start=region.start + state_start, end=region.end + state_start)
-                    for region in value_regions
-                ),
+                *shift(value_regions, state_start),
             ),
             cut=_lost(past_regions, cut_past) + _lost(current_regions, cut_current),
             said=said,
@@ -360,7 +359,7 @@ def turns_before(input: TurnInput, history: int) -> tuple[Turn, ...]:
 
 def mention(encoding: Encoding, value: str) -> Evidence | None:
     """Where the current turn says a value in its own words, the user's first; None if it does not."""
-    pattern = re.compile(rf"(?<!\w){re.escape(value.lower())}(?!\w)")
+    pattern = whole_words(value.lower())
     now = [region for region in encoding.regions if region.slot is None and region.turns_ago == 0]
     for region in sorted(now, key=lambda region: region.source != "user"):
         if found := pattern.search(region.pieces.text):
@@ -376,7 +375,7 @@ def _evidence(region: Region, start: int, end: int) -> Evidence:
     return Evidence(source, raw_start, raw_end, region.raw[raw_start:raw_end], turns_ago=region.turns_ago)
 
 
-def shift(regions: list[Region], by: int, cut: int) -> list[Region]:
+def shift(regions: list[Region], by: int, cut: int = 0) -> list[Region]:
     """Regions of a text whose first `cut` tokens were cut, and that starts at token `by`."""
     return [
         one._replace(start=max(one.start - cut, 0) + by, end=one.end - cut + by, skip=max(cut - one.start, 0))

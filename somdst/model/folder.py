@@ -21,7 +21,8 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from tokenizers import Tokenizer
 
-from somdst.errors import InputError, ModelError, SchemaError, StateError, did_you_mean
+from somdst.errors import InputError, ModelError, SchemaError, StateError, no_such
+from somdst.files import reason
 from somdst.memory.operations import OperationSet
 from somdst.memory.schema import Schema
 from somdst.model.config import FORMAT_VERSION, SOM_DST, ModelConfig
@@ -174,7 +175,7 @@ class Engine(Protocol):
 
 def _check(what: str, given: str, known: tuple[str, ...]) -> None:
     if given not in known:
-        raise InputError(f'There is no {what} "{given}"; there are {", ".join(known)}.{did_you_mean(given, known)}')
+        raise InputError(no_such(what, given, known))
 
 
 def _read_config(path: Path) -> ModelConfig:
@@ -183,7 +184,7 @@ def _read_config(path: Path) -> ModelConfig:
         data = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ModelError(
-            f"{path} is not a model's folder: it has no readable config.json ({error.strerror})."
+            f"{path} is not a model's folder: it has no readable config.json ({reason(error)})."
         ) from error
     except ValueError as error:
         raise ModelError(f"{file} is not valid JSON: {error}. Fetch the model again.") from error

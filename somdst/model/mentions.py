@@ -14,8 +14,12 @@ from itertools import chain
 from somdst.memory.schema import Schema
 from somdst.model.text import NUMBERS
 
+LONGEST = 24
+"""Word pieces of a value that is searched for. Nobody says a longer one word for word."""
 MOST = 4
 """Most values that are shown per slot: as many as a system offers in one sentence."""
+RECENT = 512
+"""Word pieces of a text that are searched, its last ones: a model reads no more."""
 SAID_OF_ANYTHING = frozenset({"yes", "no", "true", "false"})
 """Answers that say nothing about which slot is meant."""
 _OTHER_SPELLING = NUMBERS | {digits: word for word, digits in NUMBERS.items()}
@@ -36,7 +40,8 @@ class Mentions:
                     continue
                 self._pieces[j, place] = pieces(words)
                 for text in filter(None, (words, _OTHER_SPELLING.get(words))):
-                    self._said[tuple(pieces(text))].append((j, place))
+                    if len(said := tuple(pieces(text))) <= LONGEST:
+                        self._said[said].append((j, place))
         self._lengths = sorted({len(said) for said in self._said}, reverse=True)
 
     def find(self, texts: Sequence[tuple[str, list[int], list[tuple[int, int]]]]) -> dict[int, list[int]]:
@@ -55,10 +60,10 @@ class Mentions:
         taken: dict[int, set[int]] = defaultdict(set)
         found = []
         for length in self._lengths:
-            for start in range(len(ids) - length + 1):
+            for start in range(max(0, len(ids) - RECENT), len(ids) - length + 1):
                 for j, place in self._said.get(tuple(ids[start : start + length]), ()):
                     here = range(start, start + length)
-                    if taken[j].isdisjoint(here) and _whole(text, offsets[start][0], offsets[start + length - 1][1]):
+                    if _whole(text, offsets[start][0], offsets[start + length - 1][1]) and taken[j].isdisjoint(here):
                         taken[j].update(here)
                         found.append((start, j, place))
         for _, j, place in sorted(found):

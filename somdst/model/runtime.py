@@ -19,6 +19,7 @@ import numpy as np
 import onnxruntime
 
 from somdst.errors import InputError, ModelError
+from somdst.files import reason
 from somdst.memory.operations import Operation
 from somdst.model.folder import ModelFolder
 from somdst.model.prediction import Prediction, TurnInput
@@ -185,7 +186,7 @@ def _open(folder: ModelFolder, name: str, threads: int) -> onnxruntime.Inference
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises a dozen kinds, all of them about the file
-        why = " ".join(str(error).split())[:160]
+        why = reason(error)
         raise ModelError(f"{file} cannot be opened ({why}): fetch or export the model again.") from error
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from somdst.errors import InputError
+from somdst.errors import InputError, no_such
 from somdst.memory.schema import Slot, TextRules
 from somdst.model import everyday
 from somdst.model.everyday import Rule
@@ -132,7 +132,7 @@ def _rules(kind: TextRules) -> tuple[Rule, ...]:
     try:
         return _RULES[kind]
     except KeyError:
-        raise InputError(f'There is no normalisation "{kind}"; there are {", ".join(_RULES)}.') from None
+        raise InputError(no_such("normalisation", kind, _RULES)) from None
 
 
 class _Aligned(NamedTuple):
@@ -187,6 +187,11 @@ _JOINTS = [  # word pieces forget where spaces were; these are the spellings of 
     (re.compile(r" \| "), "|"),
     (re.compile(r"(?<!\S)([$£€]) (?=\d)"), r"\1"),
 ]
+
+
+def whole_words(words: str) -> re.Pattern[str]:
+    """Finds these words where no other letter or digit touches them."""
+    return re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
 
 
 def join_pieces(text: str) -> str:

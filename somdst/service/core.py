@@ -21,7 +21,7 @@ from itertools import count
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
-from somdst.errors import Conflict, InputError, KeyReused, ModelError, NotFound, Overloaded, SomdstError, did_you_mean
+from somdst.errors import Conflict, InputError, KeyReused, ModelError, NotFound, Overloaded, SomdstError, no_such
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
@@ -365,8 +365,8 @@ class Models:
     def other(self, name: str) -> Tracker:
         """Another model, opened at its first use; blocks until then."""
         if name not in self._paths:
-            known = ", ".join(self.names) or "none: start the service with --other NAME=FOLDER"
-            raise InputError(f'There is no other model "{name}"; there are {known}.{did_you_mean(name, self.names)}')
+            known = self.names or ["none: start the service with --other NAME=FOLDER"]
+            raise InputError(no_such("other model", name, known))
         with self._lock:
             if name not in self._others:
                 self._others[name] = self._open(self._paths[name])

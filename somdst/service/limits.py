@@ -1,8 +1,9 @@
 """What one tenant may do and store: `Meter`, and `within_limits`, which stands before the routes. Off by default.
 
-Each replica counts turns for itself, in memory. Stored conversations and bytes are counted in the database, at most
-every ten seconds per tenant, plus what this replica accepted since. So a tenant may pass these limits by what it stores
-through other replicas in ten seconds, and by what was under way while it was counted. Nothing that was accepted is ever
+Each replica counts turns for itself, in memory. Stored conversations and bytes are counted in the database, every ten
+seconds or hundred writes per tenant, plus the requests that this replica accepted since. So a tenant may pass these
+limits by what it stores through other replicas in that time, by what a hundred writes store beyond the size of their
+requests, and by what was under way while it was counted. Nothing that was accepted is ever
 refused later: a request that comes again with its Idempotency-Key gets its answer, also over the limits.
 """
 
@@ -21,11 +22,14 @@ from fastapi import Request
 from somdst.errors import TooMuch
 from somdst.service.configuration import Limits
 from somdst.service.core import Service
+from somdst.service.requests import MAX_TURNS
 from somdst.service.routes import key_of
 from somdst.store import Usage
 
 RECOUNT = 10.0
 """Seconds after which a tenant's storage is counted again."""
+RECOUNT_WRITES = 100
+"""Writes after which it is counted again: a small request can store much, such as the memory with its key."""
 STORAGE_WAIT = 60
 """Seconds for Retry-After where storage is full: only erasing or expiry helps."""
 STORES_NOTHING = frozenset({"/v1/track", "/v1/replays", "/v1/schemas/check"})
@@ -37,6 +41,7 @@ class _Counted:
     at: float
     conversations: int
     stored_bytes: int
+    writes: int = 0
 
 
 class Meter:
@@ -76,11 +81,12 @@ class Meter:
             raise _full(f"{counted.stored_bytes} bytes", f"{most}")
         counted.conversations += creates
         counted.stored_bytes += size
+        counted.writes += 1
 
     async def _count(self, tenant: str) -> _Counted:
         async with self._counting[tenant]:  # two counts at once would forget what is accepted between them
             counted = self._stored.get(tenant)
-            if counted is None or self._clock() - counted.at >= RECOUNT:
+            if counted is None or self._clock() - counted.at >= RECOUNT or counted.writes >= RECOUNT_WRITES:
                 usage = await self._usage(tenant)
                 counted = self._stored[tenant] = _Counted(self._clock(), usage.conversations, usage.stored_bytes)
             return counted
@@ -125,6 +131,7 @@ async def _known(request: Request) -> bool:
 
 def _turns(body: bytes) -> int:
     try:
-        return max(1, len(json.loads(body)["turns"]))
+        turns = json.loads(body)["turns"]
     except (ValueError, KeyError, TypeError):
-        return 1  # the route says what is wrong with it
+        return 1
+    return len(turns) if isinstance(turns, list) and 0 < len(turns) <= MAX_TURNS else 1  # else the route refuses it

@@ -189,7 +189,7 @@ async def read_log(
 @router.get("/conversations/{id}/turns", tags=["conversations"], responses=answers(openapi.TURNS, 404))
 async def read_turns(core: Core, tenant: Tenant, id: ConversationId) -> TurnsView:
     """The turns that have not been undone, each with its changes and the memory after it."""
-    return TurnsView.of(id, await core.read(core.store.log, tenant, id))
+    return await core.read(lambda: TurnsView.of(id, core.store.log(tenant, id)))
 
 
 SlotInPath = Annotated[str, Path(max_length=MAX_SLOT, examples=["hotel-area"])]
@@ -199,7 +199,7 @@ SLOT_HISTORY = "/conversations/{id}/slots/{slot:path}/history"  # a name may hav
 @router.get(SLOT_HISTORY, tags=["conversations"], responses=answers(openapi.HISTORY, 404))
 async def read_slot_history(core: Core, tenant: Tenant, id: ConversationId, slot: SlotInPath) -> HistoryView:
     """Why does this slot have its value? Everything that happened to it, oldest first."""
-    history = HistoryView.of(id, slot, await core.read(core.store.log, tenant, id))
+    history = await core.read(lambda: HistoryView.of(id, slot, core.store.log(tenant, id)))
     if not history.events:  # a misspelt slot is an error, a slot that was never written is not
         snapshot = (await core.read(core.store.read, tenant, id)).snapshot
         (await core.tracker(tenant, snapshot)).slot(slot)

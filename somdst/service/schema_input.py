@@ -16,6 +16,7 @@ import yaml
 
 from somdst.errors import SchemaError
 from somdst.memory.schema import Schema, Slot
+from somdst.memory.schema_text import read_yaml
 
 MAX_SLOTS = 200
 """The model reads one token per slot, of the few hundred that it can read at all."""
@@ -51,16 +52,13 @@ def read_schema(given: Mapping[str, Any] | str) -> Schema:
 
 
 def _parse(text: str) -> Any:
-    """Every YAML scalar stays the text that it was written as, except in JSON, which says itself what is a number."""
+    """JSON says itself what is a number; every scalar of YAML stays text."""
     if not text.strip():
         raise SchemaError("The schema is empty: write `domains:`, then a domain and its slots under it.")
     try:
         if text.lstrip()[0] in "{[":
             return json.loads(text)
-        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
-            raise SchemaError("The schema repeats a part by an alias (`*name`): write the part out.")
-        return yaml.load(text, Loader=loader)
+        return read_yaml(text, aliases=False)
     except json.JSONDecodeError as error:
         raise SchemaError(f"The schema is not valid JSON: {error.msg} in line {error.lineno}.") from error
     except yaml.MarkedYAMLError as error:

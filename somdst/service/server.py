@@ -8,6 +8,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from somdst.errors import InputError
+from somdst.files import reason
 from somdst.service.api_keys import VARIABLE
 from somdst.service.configuration import Settings
 from somdst.service.guards import loopback, protocol
@@ -58,7 +59,8 @@ def bind(host: str, port: int, *, keys: bool, insecure: bool) -> socket.socket:
         listener.bind(address)
         listener.listen(BACKLOG)  # two sockets that do not listen yet may be bound to one port
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"Cannot listen on {host} port {port}: {reason}; choose another with --port.") from error
+        raise InputError(
+            f"Cannot listen on {host} port {port}: {reason(error)}; choose another with --port."
+        ) from error
     listener.set_inheritable(True)
     return listener

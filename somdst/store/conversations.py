@@ -212,9 +212,9 @@ class Store:
             if claim_keys(connection, [claim], now):
                 return record
             repeated = find_keys(connection, [(tenant, key)])[0]
+            if not isinstance(repeated, Repeated):  # raised in the transaction, which then leaves nothing behind
+                raise repeated or Conflict("The same request is being handled by another process: try again.")
             connection.execute(delete(conversations).where(conversations.c.id == record.id))
-        if not isinstance(repeated, Repeated):
-            raise repeated or Conflict("The same request is being handled by another process: try again.")
         made = self.read(tenant, repeated.conversation)
         return replace(made, updated_at=made.created_at, expires_at=repeated.expires_at, snapshot=repeated.snapshot)
 

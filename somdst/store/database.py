@@ -93,17 +93,17 @@ class Database:
                         check_layout(connection)
                 self._ready = True
 
-    def scrub(self, *, seconds: float | None = None) -> bool:
+    def scrub(self) -> bool:
         """Make sure that no file contains what was deleted; False where a reader still needs a part of it.
 
         In SQLite the deleted rows were overwritten in the main file at the latest when the WAL was merged into it. It
-        waits `seconds` for readers, by default as long as any write does.
+        does not wait long for readers, because other writers wait for it.
         PostgreSQL reuses the space by its own vacuum, and old write-ahead files go at its next checkpoints.
         """
         if not self.sqlite:
             return True
         with self._translated(), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            _wait_for_locks(connection, BUSY_SECONDS if seconds is None else seconds)
+            _wait_for_locks(connection, MERGE_SECONDS)
             try:
                 busy, _, _ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
             finally:
@@ -121,7 +121,7 @@ class Database:
 
     def _merge(self) -> None:
         try:
-            merged = self.scrub(seconds=MERGE_SECONDS)
+            merged = self.scrub()
         except StoreError:
             merged = False  # a full disk, say; what was written is safe, and the next write will say what is wrong
         self._merge_at = WAL_LIMIT if merged else max(WAL_LIMIT, 2 * self._wal_size())

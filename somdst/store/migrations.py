@@ -16,7 +16,6 @@ from sqlalchemy import Connection, inspect, text
 from somdst.errors import SomdstError, StoreError
 from somdst.store.writes import dump
 from somdst.tracking import audit
-from somdst.tracking.log import EMPTY
 from somdst.tracking.old_logs import read_log
 from somdst.tracking.records import WINDOW, Snapshot
 
@@ -58,7 +57,7 @@ def _upgrade(row: Any, log: list[Any]) -> tuple[list[str], list[Snapshot]]:
     data = [json.loads(item.entry) for item in log]
     try:
         entries = read_log(data)
-        snapshots = [EMPTY, *audit.snapshots(entries)]
+        snapshots = list(audit.snapshots(entries))
         if [item.version for item in log] == list(range(1, row.version + 1)):
             return list(map(dump, entries)), snapshots
     except SomdstError:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import State, Value
-from somdst.tracking.log import append, replay
+from somdst.tracking.log import EMPTY, append, replay
 from somdst.tracking.records import (
     WINDOW,
     Change,
@@ -69,34 +70,32 @@ class TurnInForce(JsonRecord):
     """The memory before the next turn, or now: with what a person changed after this turn."""
 
 
-def in_force(entries: Sequence[Entry]) -> tuple[int, ...]:
-    """Numbers of the entries that have not been undone, oldest first."""
-    numbers: list[int] = []
-    number = replay(entries).head
-    while number:
-        numbers.append(number)
-        number = entries[number - 1].previous
-    return tuple(reversed(numbers))
+def in_force(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries that have not been undone, oldest first."""
+    found: list[Entry] = []
+    version = replay(entries).head
+    while version:
+        found.append(entries[version - 1])
+        version = found[-1].previous
+    return found[::-1]
 
 
 def recent_turns(entries: Sequence[Entry]) -> tuple[RecentTurn, ...]:
     """The last turns in force, from the whole log: what the snapshot's `recent` should be."""
-    spoken = ((number, entries[number - 1].turn) for number in in_force(entries))
-    return tuple(RecentTurn(number, turn) for number, turn in spoken if turn is not None)[-WINDOW:]
+    return tuple(RecentTurn(entry.version, entry.turn) for entry in in_force(entries) if entry.turn)[-WINDOW:]
 
 
 def turns(entries: Sequence[Entry]) -> tuple[TurnInForce, ...]:
     """The turns that have not been undone, oldest first."""
     found: list[TurnInForce] = []
     state = State()
-    for number in in_force(entries):
-        entry = entries[number - 1]
+    for entry in in_force(entries):
         state = _write(state, entry.changes)
         if entry.turn is not None:
             found.append(
                 TurnInForce(
                     number=len(found) + 1,
-                    version=number,
+                    version=entry.version,
                     system=entry.turn.system,
                     user=entry.turn.user,
                     model=entry.model,
@@ -115,7 +114,7 @@ def turns(entries: Sequence[Entry]) -> tuple[TurnInForce, ...]:
 
 def slot_history(entries: Sequence[Entry], slot: str) -> tuple[SlotEvent, ...]:
     """Everything that happened to a slot, oldest first. The last change in force explains its value."""
-    standing = set(in_force(entries))
+    standing = {entry.version for entry in in_force(entries)}
     return tuple(
         event
         for entry in entries
@@ -144,16 +143,13 @@ def _event(entry: Entry, slot: str, in_force: bool) -> SlotEvent | None:
 
 
 def snapshots(entries: Iterable[Entry]) -> tuple[Snapshot, ...]:
-    """The snapshot after every entry: version 1, 2 and so on."""
-    result: list[Snapshot] = []
-    for entry in entries:
-        result.append(append(result[-1] if result else Snapshot(), entry))
-    return tuple(result)
+    """The empty snapshot, and the one after every entry: version 0, 1, 2 and so on."""
+    return tuple(accumulate(entries, append, initial=EMPTY))
 
 
 def corrected(entries: Sequence[Entry]) -> bool:
     """Whether a person changed or confirmed something that is in force: such a conversation is worth learning from."""
-    return any(entries[number - 1].kind in ("correction", "confirm") for number in in_force(entries))
+    return any(entry.kind in ("correction", "confirm") for entry in in_force(entries))
 
 
 def to_dialogue(
@@ -170,20 +166,21 @@ def to_dialogue(
     start = State()
     spoken: list[Entry] = []
     turns: list[Turn] = []
+    said: list[str] = []  # what the turns say, without capitals
     states: list[State] = []
     written: dict[str, int] = {}  # the last turn that wrote a slot
-    for number in in_force(entries):
-        entry = entries[number - 1]
+    for entry in in_force(entries):
         if entry.turn is not None:
             spoken.append(entry)
             turns.append(entry.turn)
+            said.append(f"{entry.turn.system} {entry.turn.user}".casefold())
             states.append(_write(states[-1] if states else start, entry.changes))
             written |= {change.slot: len(turns) - 1 for change in entry.changes}
         elif not turns:
             start = _write(start, entry.changes)
         else:
             for change in entry.changes:
-                first = _about(entry, change, turns, written.get(change.slot, 0))
+                first = _about(entry, change, said, written.get(change.slot, 0))
                 states[first:] = [_write(state, [change]) for state in states[first:]]
                 written[change.slot] = first
     if schema is not None:
@@ -199,15 +196,14 @@ def _write(state: State, changes: Iterable[Change]) -> State:
     return state.with_values(values)
 
 
-def _about(entry: Entry, change: Change, turns: Sequence[Turn], earliest: int) -> int:
+def _about(entry: Entry, change: Change, said: Sequence[str], earliest: int) -> int:
     """Index of the turn that a person's change is about."""
     if entry.kind == "schema":
         return 0
     asked = next((item.turn - 1 for item in entry.released if item.slot == change.slot), None)
     if entry.kind == "confirm" and asked is not None:
         return max(asked, earliest)
-    for index in range(len(turns) - 1, earliest - 1, -1):
-        said = f"{turns[index].system} {turns[index].user}".casefold()
-        if isinstance(change.after, str) and change.after.casefold() in said:
-            return index
-    return len(turns) - 1
+    if isinstance(change.after, str):
+        value = change.after.casefold()
+        return next((place for place in range(len(said) - 1, earliest - 1, -1) if value in said[place]), len(said) - 1)
+    return len(said) - 1

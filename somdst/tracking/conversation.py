@@ -54,8 +54,7 @@ class Conversation(HasSnapshot):
     @property
     def turns(self) -> tuple[Turn, ...]:
         """All turns that have not been undone."""
-        spoken = (self._entries[number - 1].turn for number in in_force(self._entries))
-        return tuple(turn for turn in spoken if turn is not None)
+        return tuple(entry.turn for entry in in_force(self._entries) if entry.turn)
 
     def update(self, user: str, system: str = "") -> Result:
         """The next turn: what the system said, if anything, and what the user said to it."""

@@ -13,8 +13,9 @@ conversation gets every value, in results, answers and the database.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final, TypeVar
 
 from somdst.memory.dialogue import Turn
@@ -32,8 +33,8 @@ class Redaction:
     """Hides the private values of one conversation. False if it has none."""
 
     slots: frozenset[str]
-    words: re.Pattern[str]
-    """Finds the private values, and the words that they were copied from."""
+    secrets: tuple[str, ...]
+    """The private values, and the words that they were copied from."""
 
     @classmethod
     def of(
@@ -45,14 +46,26 @@ class Redaction:
         writes = [write for entry in entries for write in _writes(entry) if write.slot in private]
         secrets = {text for write in writes for text in (write.before, write.after, _said(write))}
         secrets |= {state.get(slot) for state in labels if state is not None for slot in private}
-        found = sorted((text for text in secrets if isinstance(text, str) and _telling(text)), key=len, reverse=True)
-        return cls(private, re.compile("|".join(map(_spelled, found)) or r"(?!)", re.IGNORECASE))
+        found = {text.strip() for text in secrets if isinstance(text, str) and _telling(text)}
+        # A text of signs only is searched for as it is.
+        return cls(private, tuple({"".join(letter for letter, _ in _letters(text)) or text for text in found}))
 
     def __bool__(self) -> bool:
         return bool(self.slots)
 
     def text(self, text: str) -> str:
-        return self.words.sub(HIDDEN, text)
+        """The text with `HIDDEN` for every secret in it, however it is spaced and punctuated: 07700 900 123 is
+        07700-900123."""
+        letters = _letters(text)
+        plain = "".join(letter for letter, _ in letters)
+        hidden = bytearray(len(text))
+        for secret in self.secrets:
+            for start, end in _places(secret, text, plain, letters):
+                hidden[start:end] = b"\1" * (end - start)
+        return "".join(
+            HIDDEN if covered else "".join(letter for _, letter in run)
+            for covered, run in groupby(zip(hidden, text, strict=True), key=lambda pair: pair[0])
+        )
 
     def value(self, slot: str, value: Value | None) -> Value | None:
         """What to show as the value of a slot. That the user has no preference is not private."""
@@ -134,12 +147,28 @@ def _clear(evidence: Evidence | None) -> bool:
     return evidence is not None and (evidence.source == "slot" or _telling(evidence.text))
 
 
-def _spelled(secret: str) -> str:
-    """A pattern for a text however it is spaced and punctuated: 07700 900 123 is 07700-900123."""
-    letters = [letter for letter in secret if letter.isalnum()]
-    if not letters:
-        return re.escape(secret.strip())
-    # A name inside another word is not meant. Only Latin letters and digits have such words: others may have no spaces.
-    before = r"(?<![0-9A-Za-z])" if letters[0].isascii() else ""
-    after = r"(?![0-9A-Za-z])" if letters[-1].isascii() else ""
-    return before + r"[\W_]*".join(map(re.escape, letters)) + after
+def _letters(text: str) -> list[tuple[str, int]]:
+    """The letters and digits of a text without capitals, and where each of them is in it."""
+    folded = ((letter, place) for place, sign in enumerate(text) for letter in sign.casefold())
+    return [(letter, place) for letter, place in folded if letter.isalnum()]
+
+
+def _places(secret: str, text: str, plain: str, letters: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
+    """Where a secret is in a text, whose letters are `plain`."""
+    if not secret[0].isalnum():
+        yield from ((found.start(), found.end()) for found in re.finditer(re.escape(secret), text))
+        return
+    at = plain.find(secret)
+    while at >= 0:
+        start, end = letters[at][1], letters[at + len(secret) - 1][1] + 1
+        # A name inside another word is not meant. Only Latin letters and digits have such words: others may have no
+        # spaces between them.
+        before = secret[0].isascii() and _latin(text[start - 1 : start])
+        after = secret[-1].isascii() and _latin(text[end : end + 1])
+        if not (before or after):
+            yield start, end
+        at = plain.find(secret, at + 1)
+
+
+def _latin(sign: str) -> bool:
+    return sign.isascii() and sign.isalnum()

@@ -92,7 +92,7 @@ def compare(stored: State, replayed: State, *, turn: int) -> list[Difference]:
 
 def _prepare(log: Sequence[Entry], trackers: Mapping[str | None, Tracker]) -> _Rerun:
     started = replay(entry for entry in log[:1] if entry.kind == "start")
-    todo = deque(log[number - 1] for number in in_force(log))
+    todo = deque(in_force(log))
     return _Rerun(todo, trackers, [turn.state for turn in turns(log)], started)
 
 

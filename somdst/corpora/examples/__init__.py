@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from somdst.corpora.jsonlines import dialogue_from_json
-from somdst.errors import InputError, did_you_mean
+from somdst.errors import InputError, no_such
 from somdst.memory.dialogue import Dialogue
 
 
@@ -34,5 +34,5 @@ def examples() -> dict[str, Example]:
 def example(name: str) -> Example:
     known = examples()
     if name not in known:
-        raise InputError(f'There is no example "{name}"; there are {", ".join(known)}.{did_you_mean(name, known)}')
+        raise InputError(no_such("example", name, known))
     return known[name]
