@@ -33,6 +33,10 @@ WINDOW = 256
 """Chunks that are sorted by length together."""
 
 
+OwnStates = Mapping[tuple[str, int], State]
+"""The memories that an earlier model had, by dialogue and turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One turn to learn from. `own` is the memory that an earlier model really had there."""
@@ -75,7 +79,7 @@ class Examples:
         self,
         dialogues: Sequence[Dialogue],
         schema: Schema,
-        own_states: Mapping[tuple[str, int], State] | None = None,
+        own_states: OwnStates | None = None,
     ) -> None:
         pool = ValuePool.collect(dialogues, schema)
         self._examples = [
@@ -94,7 +98,7 @@ def examples_of(
     dialogue: Dialogue,
     schema: Schema,
     pool: ValuePool,
-    own_states: Mapping[tuple[str, int], State] | None = None,
+    own_states: OwnStates | None = None,
 ) -> Iterator[Example]:
     """The turns of a dialogue, under its own schema or this one. Slots outside it are left out of the states."""
     schema = dialogue.schema or schema

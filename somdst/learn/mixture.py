@@ -18,7 +18,7 @@ from somdst.corpora.opening import open_part, schema_for
 from somdst.corpora.schema_guided import read_paraphrases
 from somdst.corpora.statistics import joint_schema
 from somdst.errors import InputError
-from somdst.learn.batches import Example, examples_of
+from somdst.learn.batches import Example, OwnStates, examples_of
 from somdst.learn.noise import ValuePool
 from somdst.learn.settings import Settings
 from somdst.learn.task import Task
@@ -58,6 +58,9 @@ class DialogueSource(Protocol):
     @property
     def variation(self) -> Variation: ...
 
+    @property
+    def own_states(self) -> OwnStates | None: ...
+
     def dialogues(self, epoch: int, turns: int, rng: random.Random) -> list[Dialogue]:
         """Dialogues with at least this many turns, each with its schema."""
         ...
@@ -66,11 +69,17 @@ class DialogueSource(Protocol):
 class Corpus:
     """Dialogues that exist. An epoch takes a random part of them, or all of them several times."""
 
-    def __init__(self, dialogues: Sequence[Dialogue], schema: Schema | None, variation: Variation) -> None:
+    def __init__(
+        self,
+        dialogues: Sequence[Dialogue],
+        schema: Schema | None,
+        variation: Variation,
+        own_states: OwnStates | None = None,
+    ) -> None:
         if schema is None and any(dialogue.schema is None for dialogue in dialogues):
             raise InputError("A corpus in a mixture needs a schema: give one, or one with each dialogue.")
         self._dialogues = [dialogue if dialogue.schema else replace(dialogue, schema=schema) for dialogue in dialogues]
-        self.variation = variation
+        self.variation, self.own_states = variation, own_states
         self.pool = ValuePool.collect(dialogues, joint_schema(self._dialogues))
 
     def dialogues(self, epoch: int, turns: int, rng: random.Random) -> list[Dialogue]:
@@ -85,7 +94,9 @@ class Corpus:
 
 
 class Made:
-    """Dialogues that are made again for every epoch."""
+    """Dialogues that are made again for every epoch, so no earlier model had memories of them."""
+
+    own_states = None
 
     def __init__(self, make: Callable[[str], Dialogue], variation: Variation, *, seed: int = 0) -> None:
         self._make, self._seed, self.variation = make, seed, variation
@@ -139,7 +150,7 @@ class Mixture:
                 assert varied.schema is not None
                 own += [
                     replace(example, history=rng.choice(source.variation.histories))
-                    for example in examples_of(varied, varied.schema, source.pool)
+                    for example in examples_of(varied, varied.schema, source.pool, source.own_states)
                 ]
             found += own[:wanted]
         missing = self._turns - len(found)  # shares that were rounded down
@@ -229,11 +240,11 @@ LIKELY = 8
 """Schemas that are drawn; the most similar one is taken."""
 
 
-def read_mixture(task: Task, settings: Settings) -> Mixture:
-    """The corpus of a task together with those of `settings.mix`."""
+def read_mixture(task: Task, settings: Settings, own_states: OwnStates | None = None) -> Mixture:
+    """The corpus of a task, with the memories of an earlier model, together with those of `settings.mix`."""
     shares = parse_mix(settings.mix)
     written = load_domains("train")
-    sources: dict[str, DialogueSource] = {"": Corpus(task.dialogues, task.schema, OWN)}
+    sources: dict[str, DialogueSource] = {"": Corpus(task.dialogues, task.schema, OWN, own_states)}
     distractors = [task.schema, *(_made(f"distract-{number}", written) for number in range(DISTRACTING))]
     paraphrases: Paraphrases = {}
     for name in shares:

@@ -25,7 +25,7 @@ from accelerate.utils import broadcast_object_list, send_to_device
 
 from somdst.errors import InputError, ModelError
 from somdst.files import make_folder
-from somdst.learn.batches import Batches, Examples, ExampleSource
+from somdst.learn.batches import Batches, Examples, ExampleSource, OwnStates
 from somdst.learn.checkpoints import (
     check_same_run,
     fingerprint,
@@ -49,12 +49,10 @@ from somdst.learn.optimisation import (
 from somdst.learn.progress import Listener, Meter, Position, Progress, TrainingRecord, silent
 from somdst.learn.settings import Settings
 from somdst.memory.dialogue import Dialogue
-from somdst.memory.state import State
 from somdst.model.encoding import Encoder
 from somdst.model.prediction import Predictor
 from somdst.model.values import Lexicon
 
-OwnStates = dict[tuple[str, int], State]
 """The memory that an earlier model had before each turn, by dialogue and number of the turn."""
 
 

@@ -19,6 +19,7 @@ from somdst.evaluate.metrics import joint_goal_accuracy
 from somdst.evaluate.run import run
 from somdst.evaluate.saved import load
 from somdst.learn import machine
+from somdst.learn.batches import OwnStates
 from somdst.learn.budget import within_minutes
 from somdst.learn.encoders import check_encoder
 from somdst.learn.kinds import kind_of
@@ -27,7 +28,7 @@ from somdst.learn.progress import Listener, Phase, silent
 from somdst.learn.settings import Settings
 from somdst.learn.start import SHARED, from_model
 from somdst.learn.task import Source, Task, read_task
-from somdst.learn.trainer import OwnStates, Trainer
+from somdst.learn.trainer import Trainer
 from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.schema import Schema
 from somdst.model.config import SOM_DST
@@ -100,13 +101,12 @@ def train(
 
     if fit.mix and (fit.system != SOM_DST or fit.layout == "paper"):
         raise InputError("mix needs a model that reads schemas: SOM-DST in the compact layout.")
-    if fit.mix and fit.own_states:
-        raise InputError("own_states cannot be used with mix: leave one of them out.")
 
     def first_model() -> tuple[Any, Encoder]:
         return from_model(start, fit, task.schema) if start else kind.new_model(fit, task.schema, task.dialogues)
 
-    source = read_mixture(task, fit) if fit.mix else kind.source(task.dialogues, task.schema)
+    own_states = _own_states(fit.own_states)
+    source = read_mixture(task, fit, own_states) if fit.mix else kind.source(task.dialogues, task.schema)
     if minutes is not None:
         fit = within_minutes(minutes, fit, task, out, first_model, progress, source=source)
     model, encoder = first_model()
@@ -119,7 +119,7 @@ def train(
         out,
         evaluate=evaluator(dev_dialogues, progress, kind.choose) if dev_dialogues else None,
         report=progress,
-        own_states=_own_states(fit.own_states),
+        own_states=own_states,
         source=source,
     )
     outcome = trainer.run()
