@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_limits_bound_everything(tmp_path: Path) -> None:
 def test_several_seeds(tmp_path: Path) -> None:
     found = ablate(DIALOGUES[:5], tmp_path, dev=DIALOGUES[5:], settings=TINY, sets=["4", "2"], seeds=2)
     assert [(one.operation_set, one.seed) for one in found.results] == [("4", 0), ("2", 0), ("4", 1), ("2", 1)]
-    assert {path.name for path in tmp_path.iterdir()} == {"4", "2", "4-seed-1", "2-seed-1"}
+    assert {path.name for path in tmp_path.iterdir()} == {"4", "2", "4-seed-1", "2-seed-1", "sets"}
     four, two, four_again, two_again = (one.joint_goal_accuracy for one in found.results)
     assert found.differences[0].points == pytest.approx((two + two_again - four - four_again) / 2)
     table = found.table()
@@ -92,11 +93,24 @@ def test_a_stopped_ablation_goes_on(tmp_path: Path) -> None:
     assert "was started with another seed" in str(fewer.exception)
 
 
+def test_results_are_enough_to_go_on(tmp_path: Path) -> None:
+    options = ("--minutes", "0.02", "--sets", "4,2", "--json")
+    first = command(tmp_path / "first", *options)
+    assert first.exit_code == 0, first.output
+    shutil.copytree(tmp_path / "first" / "sets", tmp_path / "other" / "sets")
+    again = command(tmp_path / "other", *options)
+    assert json.loads(again.stdout) == json.loads(first.stdout)
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["sets"], "nothing is trained again"
+    changed = command(tmp_path / "other", *options, "--set", "dropout=0.1")
+    assert json.loads(changed.stdout)["settings"]["dropout"] == 0.1
+    assert (tmp_path / "other" / "4" / CHECKPOINT).exists(), "a result of other settings does not count"
+
+
 def test_a_budget_in_minutes(tmp_path: Path) -> None:
     options = ("--minutes", "0.02", "--sets", "4,2", "--json")
     first = command(tmp_path, *options)
     assert first.exit_code == 0, first.output
-    budget = json.loads((tmp_path / "budget.json").read_text())
+    budget = json.loads((tmp_path / "sets" / "budget.json").read_text())
     told = json.loads(first.stdout)
     assert budget["minutes"] == 0.02 and told["settings"]["epochs"] == budget["epochs"] > 0
     assert len({row["steps"] for row in told["sets"]}) == 1
@@ -104,7 +118,7 @@ def test_a_budget_in_minutes(tmp_path: Path) -> None:
     assert json.loads(again.stdout) == told, "the speed is measured once"
     other = command(tmp_path, "--minutes", "5")
     assert "was started with 0.02 minutes: give the same number to go on" in str(other.exception)
-    (tmp_path / "budget.json").write_text("{")
+    (tmp_path / "sets" / "budget.json").write_text("{")
     assert "budget.json is damaged" in str(command(tmp_path, *options).exception)
 
 
@@ -131,7 +145,7 @@ def test_a_corpus_without_dev(tmp_path: Path) -> None:
 
 
 def test_the_papers_figures_are_labelled_as_test() -> None:
-    results = tuple(SetResult(name, 0, 50.0, 97.0, {"update": 80.0}, 10, 1.5) for name in OPERATION_SETS)
+    results = tuple(SetResult(name, 0, 50.0, 97.0, {"update": 80.0}, 10, 1.5, (2,), (1,)) for name in OPERATION_SETS)
     differences = (Difference("2", -1.0, -1.5, -0.5),)
 
     def found(schema: Schema) -> Ablation:

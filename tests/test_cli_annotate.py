@@ -93,5 +93,6 @@ def test_a_precision_that_does_not_exist(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert capfd.readouterr().err == 'somdst: There is no precision "int4": choose int8 or float32.\n'
+    sentence = 'There is no precision "int4"; there are int8, float32. Did you mean "int8"?'
+    assert capfd.readouterr().err == f"somdst: {sentence}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]

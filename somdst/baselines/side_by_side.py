@@ -11,14 +11,10 @@ Does not render; see `systems_report.py`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter
-from pydantic_core import to_jsonable_python
 
 from somdst.baselines.catalogue import SYSTEMS, Entry, find
 from somdst.baselines.growth import USUAL_VALUES, Point, all_sizes, measure_growth, untrained, watching_encoder
@@ -30,10 +26,9 @@ from somdst.evaluate.efficiency import values_generated
 from somdst.evaluate.metrics import Metrics, Spread
 from somdst.evaluate.saved import Saved, predictions
 from somdst.evaluate.speed import Latency, seconds_of
-from somdst.files import make_folder, write_text
 from somdst.learn import machine
-from somdst.learn.checkpoints import fingerprint
 from somdst.learn.encoders import check_encoder
+from somdst.learn.kept import contents, keep, kept
 from somdst.learn.progress import Listener, Phase, silent, within
 from somdst.learn.settings import Settings
 from somdst.learn.task import Source, Task, read_task
@@ -181,7 +176,7 @@ class _Comparing:
     def run(self, entries: Sequence[Entry]) -> tuple[tuple[SystemResult, ...], Growth, bool]:
         results = []
         for entry in entries:
-            result = _kept(self._file(entry), SystemResult, self._key(entry))
+            result = kept(self._file(entry), SystemResult, self._key(entry))
             if result is None:
                 done = train(
                     self.task,
@@ -193,7 +188,7 @@ class _Comparing:
                 if not done.finished:
                     return (), {}, False
                 result = self._measured(entry, done)
-                _keep(self._file(entry), self._key(entry), result)
+                keep(self._file(entry), self._key(entry), result)
             results.append(result)
         return tuple(results), self._growth(entries), True
 
@@ -205,7 +200,7 @@ class _Comparing:
     def _key(self, entry: Entry) -> dict[str, Any]:
         settings = self._settings(entry).model_dump(mode="json")
         parts = {"train": self.task.dialogues, "dev": self.dev, "test": self.test}
-        read = {part: fingerprint(_texts(dialogues)) for part, dialogues in parts.items()}
+        read = {part: contents(dialogues) for part, dialogues in parts.items()}
         same = {"minutes": self.minutes, "schema": self.task.schema.id, "read": read, "timed": self.timed}
         return {"settings": settings} | same
 
@@ -263,43 +258,15 @@ class _Comparing:
         systems = [fitted(self._settings(entry), self.task.schema) for entry in entries]
         key = {
             "settings": [settings.model_dump(mode="json") for settings in systems],
-            "read": fingerprint(_texts(dialogues)),
+            "read": contents(dialogues),
             "sizes": [list(size) for size in self.sizes],
         }
-        found = _kept(file, Growth, key)
+        found = kept(file, Growth, key)
         if found is None:
             phase = Phase("timing made-up schemas", len(self.sizes), self.progress, unit="schemas")
             found = measure_growth(systems, dialogues, sizes=self.sizes, progress=phase.advance)
-            _keep(file, key, found)
+            keep(file, key, found)
         return found
-
-
-# Results that are kept
-
-
-def _kept(file: Path, kind: Any, key: Mapping[str, Any]) -> Any:
-    """The result in a file, if there is one and what it depends on is the same."""
-    if not file.exists():
-        return None
-    try:
-        found = json.loads(file.read_bytes())
-        result = TypeAdapter(kind).validate_python(found["result"])
-    except (ValueError, KeyError, TypeError) as error:  # pydantic's are ValueErrors
-        raise InputError(f"{file} is damaged: remove it, and it is measured again.") from error
-    return result if found["key"] == key else None
-
-
-def _keep(file: Path, key: Mapping[str, Any], result: Any) -> None:
-    make_folder(file.parent)
-    write_text(file, json.dumps({"key": key, "result": to_jsonable_python(result)}) + "\n")
-
-
-def _texts(dialogues: Sequence[Dialogue]) -> Iterator[bytes]:
-    """Everything in dialogues that a result depends on."""
-    for dialogue in dialogues:
-        for turn in dialogue.turns:
-            labels = (str(turn.domain), *map(str, sorted((turn.state or {}).items())))
-            yield "\0".join((dialogue.id, turn.system, turn.user, *labels)).encode(errors="surrogatepass")
 
 
 def time_conversations(predictor: Predictor, bare: Predictor, dialogues: Sequence[Dialogue], phase: Phase) -> Cost:

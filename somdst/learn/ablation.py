@@ -1,8 +1,9 @@
 """`ablate`: the paper's ablation of operation sets. Each set is trained with the same settings, then compared on dev.
 
-Each set and seed has a run folder of its own, so a stopped ablation goes on where it was. Differences to the first set
-come with a 95% interval (`evaluate/comparison.py`). It covers the choice of dev dialogues, and the
-variation between seeds only if there are several.
+Each set and seed has a run folder below `out`, and its result a file in `out/sets`, so a stopped ablation goes on where
+it was, and sets can be trained on different days or machines. Differences to the first set come with a 95% interval
+(`evaluate/comparison.py`). It covers the choice of dev dialogues, and the variation between seeds only if there are
+several.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from statistics import fmean
 from typing import Any
 
 from somdst.errors import InputError
-from somdst.evaluate.comparison import compare
+from somdst.evaluate.comparison import interval
 from somdst.evaluate.paper_results import OPERATION_SETS as PUBLISHED
 from somdst.evaluate.paper_tables import PAPER, comparable
-from somdst.evaluate.run import DialogueRun
 from somdst.evaluate.saved import predictions
 from somdst.evaluate.tables import Cell, Table
 from somdst.learn import machine
 from somdst.learn.budget import within_minutes
 from somdst.learn.encoders import check_encoder
+from somdst.learn.kept import contents, keep, kept
 from somdst.learn.mixture import read_mixture
 from somdst.learn.progress import Listener, Phase, silent, within
 from somdst.learn.settings import Settings
@@ -34,6 +35,8 @@ from somdst.learn.training import fitted, train
 from somdst.memory.dialogue import Dialogue, count_turns
 from somdst.memory.operations import OPERATION_SETS, Operation, OperationSet
 from somdst.memory.schema import Schema
+
+RESULTS = "sets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,13 @@ class SetResult:
     """Of each operation."""
     steps: int
     minutes: float
+    turns: tuple[int, ...]
+    """Of each dialogue of dev."""
+    right: tuple[int, ...]
+    """How many of them have the gold state."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if key not in ("turns", "right")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ class Ablation:
 
     def to_json(self) -> dict[str, Any]:
         paper = comparable(self.schema)
-        rows = [asdict(one) | ({"paper": PUBLISHED[one.operation_set]} if paper else {}) for one in self.results]
+        rows = [one.to_json() | ({"paper": PUBLISHED[one.operation_set]} if paper else {}) for one in self.results]
         return {
             "settings": self.settings.model_dump(mode="json", exclude={"operation_set"}),
             "dev_turns": self.dev_turns,
@@ -141,7 +151,7 @@ def ablate(
     if minutes is not None:
         first_model = partial(new_model, settings, task.schema, task.dialogues)
         source = read_mixture(task, settings) if settings.mix else None
-        settings = within_minutes(minutes, settings, task, out, first_model, progress, source=source)
+        settings = within_minutes(minutes, settings, task, out / RESULTS, first_model, progress, source=source)
     return _Ablating(settings, task, out, progress).run(names, seeds)
 
 
@@ -161,44 +171,61 @@ class _Ablating:
     def run(self, names: Sequence[str], seeds: int) -> Ablation:
         turns = count_turns(self.dev)
         results: list[SetResult] = []
-        runs: dict[str, list[Sequence[DialogueRun]]] = {}
         for seed in range(self.settings.seed, self.settings.seed + seeds):
             for name in names:
-                done = self._train(name, seed)
-                if done is None:
+                result = self._result(name, seed)
+                if result is None:
                     return Ablation(self.settings, self.task.schema, turns, tuple(results), (), finished=False)
-                results.append(done[0])
-                runs.setdefault(name, []).append(done[1])
-        first, *others = names
-        differences = tuple(_difference(name, runs[first], runs[name]) for name in others)
+                results.append(result)
+        first, *others = ([one for one in results if one.operation_set == name] for name in names)  # with all seeds
+        differences = tuple(_difference(first, other) for other in others)
         return Ablation(self.settings, self.task.schema, turns, tuple(results), differences, finished=True)
 
-    def _train(self, name: str, seed: int) -> tuple[SetResult, Sequence[DialogueRun]] | None:
-        """Train with one set, or go on, and run its best model on dev. None if a signal stopped the training."""
+    def _result(self, name: str, seed: int) -> SetResult | None:
+        """As it was kept, or of a model that is trained now. None if a signal stopped the training."""
         settings = self.settings.model_copy(update={"operation_set": name, "seed": seed})
-        again = seed != self.settings.seed
-        out = self.out / (f"{name}-seed-{seed}" if again else name)
-        listener = within(self.progress, f"{name}, seed {seed}" if again else name)
+        run = name if seed == self.settings.seed else f"{name}-seed-{seed}"
+        file, key = self.out / RESULTS / f"{run}.json", self._key(settings)
+        found: SetResult | None = kept(file, SetResult, key)
+        if found is None and (found := self._measured(self.out / run, settings)):
+            keep(file, key, found)
+        return found
+
+    def _key(self, settings: Settings) -> dict[str, Any]:
+        read = {"train": contents(self.task.dialogues), "dev": contents(self.dev)}
+        return {"settings": settings.model_dump(mode="json"), "schema": self.task.schema.id, "read": read}
+
+    def _measured(self, out: Path, settings: Settings) -> SetResult | None:
+        """Train, or go on, and run the best model on dev."""
+        listener = within(self.progress, out.name)
         trained = train(self.task, out, settings=settings, progress=listener)
         if not trained.finished:
             return None
         phase = Phase("comparing on dev", count_turns(self.dev), listener)
         saved = predictions(out, TorchPredictor.open(out), self.dev, part="dev", progress=phase.advance)
         metrics = saved.metrics()
-        f1 = {str(row.operation): row.f1 for row in metrics.operations}
-        figures = (metrics.joint_goal_accuracy, metrics.slot_accuracy, f1, trained.step, trained.minutes)
-        return SetResult(name, seed, *figures), saved.runs
+        return SetResult(
+            settings.operation_set,
+            settings.seed,
+            joint_goal_accuracy=metrics.joint_goal_accuracy,
+            slot_accuracy=metrics.slot_accuracy,
+            f1={str(row.operation): row.f1 for row in metrics.operations},
+            steps=trained.step,
+            minutes=trained.minutes,
+            turns=tuple(len(one.turns) for one in saved.runs),
+            right=tuple(sum(turn.correct for turn in one.turns) for one in saved.runs),
+        )
 
 
-def _difference(
-    name: str, first: Sequence[Sequence[DialogueRun]], other: Sequence[Sequence[DialogueRun]]
-) -> Difference:
-    compared = compare(_over_seeds(first), _over_seeds(other))
-    return Difference(name, compared.difference, compared.low, compared.high)
+def _difference(first: Sequence[SetResult], other: Sequence[SetResult]) -> Difference:
+    """The bootstrap draws dialogues, and seeds share them."""
+    turns, right_first = _per_dialogue(first)
+    _, right_other = _per_dialogue(other)
+    points = 100.0 * (sum(right_other) - sum(right_first)) / sum(turns)
+    return Difference(other[0].operation_set, points, *interval(right_first, right_other, turns))
 
 
-def _over_seeds(runs: Sequence[Sequence[DialogueRun]]) -> list[DialogueRun]:
-    """Each dialogue once, with its turns under all seeds: the bootstrap draws dialogues, and seeds share them."""
-    return [
-        DialogueRun(same[0].id, tuple(turn for one in same for turn in one.turns)) for same in zip(*runs, strict=True)
-    ]
+def _per_dialogue(results: Sequence[SetResult]) -> tuple[list[int], list[int]]:
+    """The turns of each dialogue and how many of them are right, over all seeds."""
+    turns = [sum(seeds) for seeds in zip(*(one.turns for one in results), strict=True)]
+    return turns, [sum(seeds) for seeds in zip(*(one.right for one in results), strict=True)]

@@ -53,8 +53,6 @@ from somdst.model.encoding import Encoder
 from somdst.model.prediction import Predictor
 from somdst.model.values import Lexicon
 
-"""The memory that an earlier model had before each turn, by dialogue and number of the turn."""
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
