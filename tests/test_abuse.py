@@ -302,8 +302,9 @@ def test_the_file_keeps_its_comments_and_its_last_key(file: Path) -> None:
         remove_key(file, second.id)
     with pytest.raises(InputError, match="There is no key"):
         remove_key(file, "0" * 12)
-    with pytest.raises(InputError, match="the tenant made of letters"):
-        add_key(file, "a b")
+    for tenant in ("a b", "a:b", "a\nb:c", ""):
+        with pytest.raises(InputError, match="A tenant is 1 to 100 letters"):
+            add_key(file, tenant)
     assert len(key) == 32
     file.write_text("zoo:sha256:1234\n")
     with pytest.raises(InputError, match="64 hexadecimal digits"):

@@ -19,8 +19,8 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "audit"
 
 
 @contextmanager
-def osv(known: Mapping[tuple[str, str], list[str]]) -> Iterator[str]:
-    """The address of a server that knows these advisories, by package and version."""
+def osv(known: Mapping[tuple[str, str], list[str]], *, key: str = "results") -> Iterator[str]:
+    """The address of a server that knows these advisories, by package and version, and answers under this key."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -29,7 +29,7 @@ def osv(known: Mapping[tuple[str, str], list[str]]) -> Iterator[str]:
             results = [{"vulns": [{"id": id} for id in ids]} if ids else {} for ids in asked]
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(json.dumps({"results": results}).encode())
+            self.wfile.write(json.dumps({key: results}).encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -79,6 +79,12 @@ def test_where_nobody_answers_it_says_so(constraints: Path) -> None:
         assert (code, lines) == (0, [f"Advisories were not checked: {url} does not answer."])
     code, lines = audit(constraints, url)  # nobody listens there now
     assert (code, lines) == (0, [f"Advisories were not checked: {url} does not answer."])
+
+
+def test_an_answer_that_cannot_be_read_is_a_failure(constraints: Path) -> None:
+    with osv({}, key="other") as url:
+        code, [line] = audit(constraints, url)
+    assert code == 1 and "could not be read (KeyError('results'))" in line
 
 
 def test_the_pinned_packages_can_be_read() -> None:

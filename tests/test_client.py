@@ -50,6 +50,13 @@ def test_the_same_request_with_the_same_key_until_it_is_done(pauses: list[float]
     assert pauses == [2.0, pytest.approx(0.2), pytest.approx(0.4)]
 
 
+@pytest.mark.parametrize("address", ["localhost:8000", "127.0.0.1:8000"])
+def test_an_address_without_http_is_an_error_at_once(address: str, pauses: list[float]) -> None:
+    with Client(address) as api, pytest.raises(ServiceError, match="cannot be reached"):
+        api.start()
+    assert pauses == []
+
+
 def test_too_many_turns_are_sent_again_and_a_full_store_is_not(pauses: list[float]) -> None:
     def refused(seconds: int) -> httpx.Response:
         return httpx.Response(429, json={"error": "Too much."}, headers={"retry-after": str(seconds)})

@@ -133,6 +133,11 @@ def test_report(corpus: Path, tmp_path: Path) -> None:
     assert data["perturbations"] == {} and data["files"][0].endswith("report.html")
 
 
+def test_a_report_refuses_a_run_without_a_curve_before_it_works(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no learning curve in"):
+        somdst("report", "bad", corpus, "--out", tmp_path / "out", "--run", tmp_path / "runs", "--timed-turns", 5)
+
+
 def test_a_report_on_a_few_dialogues_says_so(corpus: Path, tmp_path: Path) -> None:
     somdst("report", "bad", corpus, "--out", tmp_path, "--limit", 5, "--no-perturb", "--timed-turns", 1)
     text = (tmp_path / "report.md").read_text()

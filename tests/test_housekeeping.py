@@ -66,6 +66,25 @@ def test_a_note_that_failed_is_made_later(file: Path, tmp_path: Path, monkeypatc
     asyncio.run(main())
 
 
+def test_expiry_goes_on_after_any_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("somdst.service.housekeeping.EXPIRY_INTERVAL", 0.01)
+    said: list[object] = []
+    monkeypatch.setattr("somdst.service.housekeeping.log", lambda event, **more: said.append((event, more["reason"])))
+
+    async def main() -> None:
+        store = Store(str(tmp_path / "c.sqlite"))
+        monkeypatch.setattr(store, "expire", lambda: {}["private"])
+        housekeeping = Housekeeping(store, None)
+        housekeeping.start()
+        while len(said) < 2:
+            await asyncio.sleep(0.01)
+        await housekeeping.stop()
+        assert said[0] == ("expiry failed", "KeyError"), "the error's text may be private"
+        store.close()
+
+    asyncio.run(main())
+
+
 def test_a_service_that_stops_notes_what_it_read(file: Path, tmp_path: Path) -> None:
     async def main() -> None:
         store, keys = Store(str(tmp_path / "c.sqlite")), load_keys(file, {})

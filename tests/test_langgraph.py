@@ -201,6 +201,17 @@ def test_messages_without_text_or_ids() -> None:
     assert unread([*messages, HumanMessage("more")], read)[0][0].user == "more"
 
 
+def test_messages_without_ids_in_a_window_that_moves() -> None:
+    said = [HumanMessage("one"), AIMessage("Which?"), HumanMessage("two"), AIMessage("And?"), HumanMessage("three")]
+    _, read = unread(said[:3], "")
+    assert [turn.user for turn in unread(said[2:], read)[0]] == ["three"]
+
+
+def test_no_message_is_refused_for_ever() -> None:
+    [turn], _ = unread([AIMessage("half \ud83d"), HumanMessage("a\udc00" + "b" * 30_000)], "")
+    assert turn.system == "half ?" and turn.user == "a?" + "b" * 19_998
+
+
 def test_an_asynchronous_graph_and_a_state_of_another_kind(track: TrackerNode) -> None:
     class State(BaseModel):
         talk: Annotated[list[AnyMessage], add_messages] = []

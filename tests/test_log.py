@@ -319,6 +319,11 @@ def test_a_corrected_conversation_becomes_a_training_dialogue() -> None:
     assert [t.user for t in undone.turns] == ["a hotel in the north", "actually the south"]
 
 
+def test_a_value_inside_another_word_is_not_what_a_correction_is_about() -> None:
+    log = Log().say("a hotel").say("I know the southwest").say("thanks").do(edits.correct, {AREA: "south", STARS: "no"})
+    assert [s.to_json() for s in audit.to_dialogue(log, id="c").states()] == [{}, {}, {AREA: "south", STARS: "no"}]
+
+
 def test_a_confirmed_write_belongs_to_the_turn_that_asked() -> None:
     log = Log().say("whatever area", held=(held("north"),)).say("yes").say("bye").do(edits.confirm, [AREA])
     assert [s.to_json() for s in audit.to_dialogue(log, id="c").states()] == [{AREA: "north"}] * 3

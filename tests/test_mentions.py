@@ -7,6 +7,7 @@ from tiny import tokens, turn_input
 
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
+from somdst.model.encoding import mention
 from somdst.model.mentions import LONGEST, MOST, RECENT
 
 AREA = Slot.of("hotel", "area", values=("north", "south", "north east"))
@@ -30,6 +31,14 @@ def test_a_listed_value_is_shown_beside_its_slot() -> None:
         "[CLS] [SEP] north ? ; south please [SEP] [SLOT] north : north south [SLOT] [SLOT] [SLOT]"
     )
     assert [tokens(ENCODER, [encoding.ids[j]]) for j in encoding.slots] == ["[SLOT]"] * 4
+
+
+def test_the_words_of_a_listed_value_are_its_evidence() -> None:
+    encoding = ENCODER.encode(turn_input("I need a guest house please"))
+    for value in ("guest_house", "Guest House"):
+        evidence = mention(encoding, value)
+        assert evidence is not None and evidence.text == "guest house"
+    assert mention(encoding, "guest") is not None and mention(encoding, "plea") is None
 
 
 def test_the_longest_value_counts_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ pytest.importorskip("torch")
 from somdst.corpora.domains import load_domains
 from somdst.corpora.made import made_dialogue
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
-from somdst.errors import InputError
-from somdst.learn.mixture import Corpus, Made, Mixture, Variation, parse_mix, vary
+from somdst.errors import CorpusError, InputError
+from somdst.learn.batches import examples_of
+from somdst.learn.mixture import Corpus, Made, Mixture, Variation, parse_mix, shown_with, vary
+from somdst.learn.noise import ValuePool
 from somdst.learn.settings import load_settings
 from somdst.learn.training import train
 from somdst.memory.dialogue import Dialogue, Turn
@@ -31,7 +34,7 @@ DIALOGUE = Dialogue("bank", TURNS, schema=BANK)
 
 def varied(variation: Variation, *, seed: int = 0, distractors: tuple[Schema, ...] = ()) -> Dialogue:
     paraphrases = {"Banks_1": (VARIANT,)}
-    return vary(DIALOGUE, variation, random.Random(seed), paraphrases=paraphrases, distractors=distractors)
+    return vary(DIALOGUE, variation, random.Random(seed), paraphrases=paraphrases, distractors=distractors)[0]
 
 
 def test_a_paraphrase_renames_slots_and_labels() -> None:
@@ -49,6 +52,40 @@ def test_only_slots_that_are_never_filled_are_dropped() -> None:
 def test_slots_of_other_domains_are_added() -> None:
     found = varied(Variation(distract=1.0), distractors=(SYNTHETIC_SCHEMA,))
     assert found.schema is not None and len(found.schema.domains) > 1 and found.turns == TURNS
+
+
+@pytest.mark.parametrize("name", ["Banks_2", "Bank", "banks", "banks 7"])
+def test_no_domain_about_the_same_is_added(name: str) -> None:
+    other = Schema([Slot.of(name, "amount", description="how much")])
+    assert varied(Variation(distract=1.0), distractors=(other,)).schema == BANK
+    renamed = varied(Variation(distract=1.0, paraphrase=1.0), distractors=(other,)).schema
+    assert renamed is not None and set(renamed.domains) == {"Banks_13"}
+
+
+def test_wrong_memories_of_renamed_slots_have_values_of_these_slots() -> None:
+    source = Corpus([DIALOGUE], None, Variation(paraphrase=1.0))
+    made = Mixture({"": source}, {"": 1.0}, turns=1, paraphrases={"Banks_1": (VARIANT,)})
+    [example] = made.examples(0)
+    assert example.pool.values == {"Banks_13-sum_of_money": ("5",)}
+
+
+def test_as_many_turns_are_shown_as_have_the_values_that_are_written() -> None:
+    words = ("I want to visit Balto Statue", "Is it free?", "Can I get a pool ride over there?")
+    empty, ride = State(), State({"Ride-to": "balto statue", "Ride-shared": "yes"})
+    states = (empty, empty, ride)
+    schema = Schema([Slot.of("Ride", "to"), Slot.of("Ride", "shared", values=["yes", "no"])])
+    turns = tuple(Turn("", text, state) for text, state in zip(words, states, strict=True))
+    *_, last = examples_of(Dialogue("d", turns, schema=schema), schema, ValuePool({}))
+    assert [len(shown_with(last, history).read(16)) for history in (1, 2, 5)] == [3, 3, 3]
+    assert len(shown_with(replace(last, before=ride), 1).read(16)) == 2, "the memory has it"
+    other = replace(last, after=State({"Ride-to": "somewhere else"}))
+    assert len(shown_with(other, 1).read(16)) == 2, "no turn has it"
+
+
+def test_a_mixture_learns_from_labelled_turns_only() -> None:
+    unlabelled = replace(DIALOGUE, turns=(*TURNS, Turn("", "thanks", None)))
+    with pytest.raises(CorpusError, match="The dialogue bank has turns without a `state`"):
+        Corpus([unlabelled], None, Variation())
 
 
 def test_descriptions_are_left_out() -> None:

@@ -32,6 +32,8 @@ def careful(schema: Schema | None = None) -> Tracker:
         ("when the taxi leaves", "Can you tell me when the taxi leaves?"),
         ("whether the hotel has parking", "Does it matter whether the hotel has parking?"),
         ("IATA code", "What is the IATA code?"),
+        ("The U.S. state to go to. Any will do.", "What is the U.S. state to go to?"),
+        ("no. of guests", "What is the no. of guests?"),
         ("explains at length " * 10, "What is the hotel book stay?"),
     ],
 )

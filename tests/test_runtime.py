@@ -285,7 +285,7 @@ def test_what_is_not_exported_says_how(folder: Path, tmp_path: Path) -> None:
         Runtime.open(copy, precision="float32")
     for graph in copy.glob("*.onnx"):
         graph.unlink()
-    with pytest.raises(ModelError, match="not exported yet, `somdst export"):
+    with pytest.raises(ModelError, match="not exported yet: run `somdst export"):
         Runtime.open(copy)
     with pytest.raises(InputError, match="at least one thread"):
         Runtime.open(folder, threads=0)

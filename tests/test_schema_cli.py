@@ -113,6 +113,11 @@ def test_slots_that_could_be_confused() -> None:
     assert kinds(*yes) == []
 
 
+def test_a_description_of_which_the_end_is_not_read() -> None:
+    for words, found in ((24, []), (28, [("long description", "hotel-area")])):
+        assert kinds(Slot.of("hotel", "area", description=" ".join(f"w{n}" for n in range(words)))) == found
+
+
 def test_values_that_are_nearly_equal() -> None:
     lists = {"area": ["centre", "center", "north"], "day": ["monday", "sunday"], "time": ["12:00", "2:00", "11:00"]}
     slots = [Slot.of("x", name, description=f"the {name}", values=values) for name, values in lists.items()]

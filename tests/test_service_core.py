@@ -195,7 +195,7 @@ def test_it_does_so_until_its_deadline(tmp_path: Path, monkeypatch: pytest.Monke
 
     async def test(service: Service, _: Gated) -> None:
         id = service.store.create("a").id
-        with pytest.raises(Overloaded, match="Others kept writing"):
+        with pytest.raises(Overloaded, match="Other writes kept changing"):
             await service.edit("a", id, another_process(tmp_path, id, times=1))
         assert service.store.read("a", id).version == 1
         assert service.under_way == 0

@@ -16,14 +16,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from postgres import PostgresServer
 from scripted import RulePredictor
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 
 from somdst.errors import Conflict, KeyReused, NotFound, StateError, StoreError, Unavailable
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
-from somdst.store import Key, Record, Repeated, Store, Write, export, verify
+from somdst.store import Damage, Key, Record, Repeated, Store, Write, export, verify
 from somdst.tracking import audit, edits
 from somdst.tracking.log import EMPTY, Result
 from somdst.tracking.records import WINDOW, Entry, RecentTurn, Snapshot
@@ -229,6 +230,51 @@ def test_erased_means_gone(store: Store, tmp_path: Path) -> None:
         assert b"ashley" in (tmp_path / "conversations.sqlite").read_bytes()
 
 
+def test_keys_of_writes_that_are_left_out_are_free(store: Store) -> None:
+    one, two = store.create("a"), store.create("a")
+    key, other = Key("k", "f"), Key("other", "g")
+    store.append(Write("a", one.id, correct(EMPTY), key))
+    again = correct(EMPTY)
+    follows = Write("a", two.id, correct(again.snapshot, "south"), other)
+    _, refused = store.append_many([Write("a", two.id, again, key), follows])
+    assert isinstance(refused, Conflict)
+    store.append(Write("a", two.id, again))
+    assert store.append_many([follows]) == [follows.result.snapshot], "its key was not used up"
+
+
+def test_what_another_process_erased_is_scrubbed_later(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.sqlite"
+    service, command = Store(str(path)), Store(str(path))
+    record = service.create("a")
+    say(service, record, f"hotel name {SECRET}")
+    service.expire()
+    with service.database.read() as connection:
+        connection.execute(text("SELECT count(*) FROM entries"))
+        command.erase("a", record.id)
+        assert SECRET.encode() in path.read_bytes()  # else this tests nothing
+    service.expire()
+    assert not any(SECRET.encode() in file.read_bytes() for file in tmp_path.iterdir())
+    for store in (service, command):
+        store.close()
+
+
+def test_a_postgresql_database_of_another_application(postgres: PostgresServer) -> None:
+    for table in ("migrations (id INTEGER, batch INTEGER)", "conversations (id INTEGER)"):
+        url = postgres.new_database()
+        with closing(create_engine(url.replace("postgresql:", "postgresql+psycopg:")).connect()) as connection:
+            connection.execute(text(f"CREATE TABLE {table}"))
+            connection.commit()
+        with closing(Store(url)) as store, pytest.raises(StoreError, match="This is not a somdst database"):
+            store.ping()
+
+
+def test_a_postgresql_database_that_is_not_there(postgres: PostgresServer) -> None:
+    refused = pytest.raises(StoreError, match="check user, password and database in its URL")
+    url = make_url(postgres.new_database()).set(database="other")
+    with closing(Store(url.render_as_string(hide_password=False))) as store, refused:
+        store.ping()
+
+
 def test_what_a_reader_kept_is_scrubbed_later(tmp_path: Path) -> None:
     path = tmp_path / "conversations.sqlite"
     store = Store(str(path))
@@ -346,14 +392,35 @@ def test_a_damaged_conversation_stops_no_other(store: Store) -> None:
     assert isinstance(damaged, StoreError) and f"The stored conversation {cut.id} is damaged" in str(damaged)
 
 
-def test_an_export_names_the_conversation_that_it_stops_at(store: Store) -> None:
-    record = store.create("a")
-    for words in ("hotel area north", "hotel area south"):
-        say(store, record, words)
+def test_what_is_damaged_is_named_and_leaves_the_rest_readable(store: Store) -> None:
+    fine, cut = store.create("a"), store.create("a")
+    say(store, fine, "hotel area north")
+    say(store, cut, "hotel area south")
     with store.database.write() as connection:
-        connection.execute(text("DELETE FROM entries WHERE version = 1"))
-    with pytest.raises(StoreError, match=f"The conversation {record.id} cannot be exported"):
+        connection.execute(text("UPDATE conversations SET snapshot = '{' WHERE id = :id"), {"id": cut.id})
+        connection.execute(text("UPDATE entries SET entry = '{' WHERE conversation = :id"), {"id": cut.id})
+    assert [record.id for record in store.page("a").records] == [fine.id]
+    damaged = f"The stored conversation {cut.id} is damaged"
+    for read in (store.log, store.log_part, partial(store.at, version=1), partial(store.entry, version=1)):
+        with pytest.raises(StoreError, match=damaged):
+            read("a", cut.id)
+
+
+@pytest.mark.parametrize(
+    "damage", ["DELETE FROM entries WHERE version = 1 AND", "UPDATE entries SET entry = '{' WHERE"]
+)
+def test_an_export_leaves_out_and_names_what_is_damaged(store: Store, damage: str) -> None:
+    cut, fine = store.create("a"), store.create("a")
+    for words in ("hotel area north", "hotel area south"):
+        say(store, cut, words)
+        say(store, fine, words)
+    with store.database.write() as connection:
+        connection.execute(text(f"{damage} conversation = :id"), {"id": cut.id})
+    with pytest.raises(StoreError, match=f"The conversation {cut.id} cannot be exported"):
         list(export(store, every=True))
+    damages: list[Damage] = []
+    assert [dialogue.id for dialogue in export(store, every=True, damaged=damages.append)] == [fine.id]
+    assert [damage.conversation for damage in damages] == [cut.id]
 
 
 def test_bugs_are_not_called_an_outage(store: Store) -> None:

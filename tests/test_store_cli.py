@@ -79,6 +79,7 @@ def test_erase_and_expire(path: Path) -> None:
         (("store", "verify", "--database", "/nowhere/x.sqlite"), "There is no database /nowhere/x.sqlite"),
         (("store", "erase", "--database", "{path}"), "Give either --conversation ID or --subject NAME"),
         (("store", "erase", "--database", "{path}", "--conversation", "x"), "There is no conversation x"),
+        (("store", "export", "{path}", "--database", "{path}"), "only JSON lines are written"),
         (("serve", "--host", "0.0.0.0"), "listens on loopback only"),
         (("serve", "--keys", "/nowhere/keys"), "Cannot read the API keys in /nowhere/keys"),
         (("serve", "--other", "candidate"), "given as NAME=FOLDER"),

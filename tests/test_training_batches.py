@@ -18,8 +18,9 @@ from somdst.corpora.synthetic import SYNTHETIC_SCHEMA  # noqa: E402
 from somdst.learn.batches import Batches, Examples  # noqa: E402
 from somdst.learn.noise import ValuePool, corrupt, repairable  # noqa: E402
 from somdst.learn.optimisation import make_optimizer, schedule, update_average  # noqa: E402
+from somdst.memory.dialogue import Dialogue, Turn  # noqa: E402
 from somdst.memory.operations import FOUR  # noqa: E402
-from somdst.memory.schema import Schema  # noqa: E402
+from somdst.memory.schema import Schema, Slot  # noqa: E402
 from somdst.memory.state import DONTCARE, State  # noqa: E402
 
 # The optimiser.
@@ -139,10 +140,36 @@ def test_only_what_the_input_shows_is_to_be_repaired() -> None:
     before = State({"a-x": "north", "a-y": "thai", "a-z": "old"})
     after = State({"a-x": "north", "a-y": "thai", "a-z": "new"})
     fed = State({"a-w": "made up", "a-y": "greek"})  # x dropped, y replaced, z dropped, w added
-    reached = repairable(before, after, fed, shown="somewhere in the north please , new", complete=False)
+    shown = "somewhere in the north please , new"
+    reached = repairable(before, after, fed, told=(), shown=shown, complete=False)
     assert reached == State({"a-w": "made up", "a-x": "north", "a-y": "greek", "a-z": "new"})
-    assert repairable(before, after, fed, shown="north thai", complete=True) == after
-    assert repairable(before, after, before, shown="", complete=False) == after
+    assert repairable(before, after, fed, told=(), shown="north thai", complete=True) == after
+    assert repairable(before, after, before, told=(), shown="", complete=False) == after
+
+
+def test_what_was_told_in_other_words_is_repaired_and_a_yes_to_something_else_repairs_nothing() -> None:
+    before = State({"hotel-parking": "yes", "hotel-stars": DONTCARE})
+    for told, reached in (((), State()), (("hotel-parking",), State({"hotel-parking": "yes"})), (before, before)):
+        found = repairable(before, before, State(), told=told, shown="yes please , with a car park", complete=False)
+        assert found == reached
+
+
+def test_the_slots_that_turns_change() -> None:
+    states = [State({"a-x": "1"}), State({"a-x": "1", "a-y": "2"}), State({"a-y": "2"}), State({"a-y": "3"})]
+    dialogue = Dialogue("d", tuple(Turn("", "hello", state) for state in states))
+    schema = Schema([Slot.of("a", "x"), Slot.of("a", "y")])
+    example = Examples([dialogue], schema).examples(0)[3]
+    assert [example.changed(first, 3) for first in (0, 1, 2, 3)] == [{"a-x", "a-y"}, {"a-x", "a-y"}, {"a-x"}, set()]
+
+
+def test_typing_never_takes_away_a_value_that_was_said() -> None:
+    made = batches({"perturb": 1.0, "normalisation": "lowercase"})
+    schema = Schema([Slot.of("taxi", "address"), Slot.of("taxi", "count")])
+    said = Turn("", "I am at 12 cedar walk, 2 people", State({"taxi-address": "12 cedar walk", "taxi-count": "2"}))
+    [example] = Examples([Dialogue("d", (said,), schema=schema)], schema).examples(0)
+    typed = [made._input(example, State(), random.Random(seed)).turn.user.lower() for seed in range(60)]
+    assert all("12 cedar walk" in text and "2" in text for text in typed)
+    assert len(set(typed)) > 1, "and other words are typed differently"
 
 
 def test_own_states_of_an_earlier_model() -> None:
@@ -206,11 +233,15 @@ def test_the_pool_holds_what_was_written() -> None:
         if before.get(slot) != value
     ]
     assert sum(map(len, POOL.values.values())) == len(written)
-    assert POOL.draw("no-slot", random.Random(0)) is None
+    every = {value for values in POOL.values.values() for value in values}
+    assert POOL.draw("no-slot", random.Random(0)) in every, "any other slot's value"
+    assert ValuePool({}).draw("no-slot", random.Random(0)) is None
+    renamed = POOL.renamed({"cafe-food": "bistro-dish", "no-slot": "other"})
+    assert renamed.values == {"bistro-dish": POOL.values["cafe-food"]}
 
 
 @pytest.mark.parametrize("text", ["in the North.", "north", "a north-west one, north!"])
 def test_repairs_are_seen_beside_signs(text: str) -> None:
     before = State({"hotel-area": "north"})
-    assert repairable(before, before, State(), shown=text, complete=False) == before
-    assert repairable(before, before, State(), shown="northern", complete=False) == State()
+    assert repairable(before, before, State(), told=(), shown=text, complete=False) == before
+    assert repairable(before, before, State(), told=(), shown="northern", complete=False) == State()

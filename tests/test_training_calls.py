@@ -212,6 +212,7 @@ def test_settings_follow_schema_and_model(tmp_path: Path) -> None:
     assert fitted(Settings(), multiwoz).normalisation == "everyday"
     assert fitted(Settings(), other).normalisation == "lowercase"
     assert fitted(Settings(normalisation="everyday"), other).normalisation == "everyday"
+    assert fitted(Settings(mix="domains=0.5"), multiwoz).normalisation == "lowercase", "other schemas name no rules"
     paper = ModelFolder.open(tiny.model_folder(tmp_path, layout="paper", normalisation="multiwoz"))
     follows = fitted(Settings(), paper.schema, paper)
     assert (follows.layout, follows.normalisation) == ("paper", "multiwoz")

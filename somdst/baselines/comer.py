@@ -8,10 +8,10 @@ vectors together predict the next item. There is no copying. Only filled slots c
 written as a whole: what the user does not care about is written as words.
 
 What the shared encoder changes: turn and state are one sequence for a pretrained transformer that is fine-tuned, in
-place of fixed BERT-large vectors and a bidirectional LSTM for each of three sequences. Domains and slots are single
-items with learned vectors, and not words of the same vocabulary. Domains and slots are written in alphabetical order,
-not by their frequency, and never twice. Two layers predict from the four vectors in place of four, and no gradient is
-stopped.
+place of fixed BERT-large vectors and a bidirectional LSTM for each of three sequences; the decoder attends to the
+values of the state, not to its names. Domains and slots are single items with learned vectors, and not words of the
+same vocabulary. They are written in alphabetical order, not by their frequency, and never twice. Two layers predict
+from the four vectors in place of four, and no gradient is stopped.
 """
 
 from __future__ import annotations
@@ -150,16 +150,12 @@ class Comer(System):
 
     def losses(self, fed: Fed, labels: tuple[Sequences, Sequences, Sequences]) -> tuple[Tensor, Tensor]:
         H, h = self.encode(fed)
-        above, losses = None, []
+        above, nll = None, h.sum() * 0.0
         for level, given in enumerate(labels):
-            if not len(given.owners):
-                losses.append(h.sum() * 0.0)
-                continue
-            above, logits = self.forced(fed, H, h, level, given, above)
-            nll = F.cross_entropy(logits[given.mask], given.items[given.mask], reduction="sum")
-            losses.append(nll / given.mask.sum())
-        structure = losses[0] + losses[1]
-        return structure, losses[2]
+            if len(given.owners):
+                above, logits = self.forced(fed, H, h, level, given, above)
+                nll = nll + F.cross_entropy(logits[given.mask], given.items[given.mask], reduction="sum")
+        return nll * 0.0, nll / sum(given.mask.sum() for given in labels)  # an item counts the same at all levels
 
     # Deciding.
 

@@ -2,8 +2,9 @@
 
 As published: three models on one reading of the history. The first says for each slot whether it keeps the value it has
 in the memory. The second says of those that do not whether the answer is yes, no, does not matter, or a span. The third
-finds the span's first and last word by comparing each word with the slot's question. SOM-DST's operations come from
-here. A slot is never emptied again: there is no such answer. The previous state is not read, only kept.
+finds the span's first and last word by comparing each word with the slot's question. The first is a classifier of its
+own for each slot; the other two are shared. SOM-DST's operations come from here. A slot is never emptied again: there
+is no such answer. The previous state is not read, only kept.
 
 What the shared encoder changes: a pretrained transformer that is fine-tuned takes the place of fixed BERT vectors and a
 bidirectional GRU. The question is the sum of a domain vector and a slot vector, which start from the words' embeddings;
@@ -41,8 +42,8 @@ class DstReader(System):
     def build(self, *, dropout: float) -> None:
         self.queries = SlotQueries(self.encoder, self.text_encoder.word_embeddings)
         self.question = nn.Linear(self.width, self.width)
-        self.carry_over = nn.Linear(2 * self.width, 2)
-        self.carry_over.bias.data = torch.tensor([1.5, -1.5])  # nearly all slots keep what they have
+        self.carry_over = nn.Parameter(torch.randn(len(self.schema), 2 * self.width, 2) * 0.02)
+        self.prior = nn.Parameter(torch.tensor([1.5, -1.5]).repeat(len(self.schema), 1))  # nearly all slots are kept
         self.kind = nn.Linear(2 * self.width, len(TYPES))
         self.spans = Spans(self.width)
 
@@ -68,7 +69,8 @@ class DstReader(System):
         scores = torch.bmm(questions, H.transpose(1, 2)).float() / self.width**0.5
         found = torch.bmm(scores.masked_fill(~fed.mask[:, None, :], -1e4).softmax(-1).to(H.dtype), H)  # [B, J, D]
         x = self.dropout(torch.cat([found + questions, h.unsqueeze(1).expand_as(found)], -1))
-        return self.carry_over(x).float(), self.kind(x).float(), self.spans(found + questions, H, fed.is_text)
+        changed = torch.einsum("bjd,jdk->bjk", x.float(), self.carry_over) + self.prior
+        return changed, self.kind(x).float(), self.spans(found + questions, H, fed.is_text)
 
     def losses(self, fed: Fed, labels: Labels) -> tuple[Tensor, Tensor]:
         changed, types, spans = self.answers(fed)

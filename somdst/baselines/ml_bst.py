@@ -7,9 +7,10 @@ with copying; there is no gate, an empty slot is a value that says so. Other tas
 responses) are left out.
 
 What the shared encoder changes: one pretrained transformer reads turn and state as one sequence, in place of embeddings
-for each; one attention layer in each path in place of three; a one-layer GRU. Values are copied from the whole input,
-not only from the user's turn, because the memory that is read would otherwise have to be spelled from the vocabulary.
-Of the empty slots only some, drawn at random and weighted accordingly, are learned in each step.
+for each, so domain vectors see the names of filled slots too; one attention layer in each path in place of three; a
+one-layer GRU. Values are copied from the whole input, not only from the user's turn, because the memory that is read
+would otherwise have to be spelled from the vocabulary. Of the empty slots only some, drawn at random and weighted
+accordingly, are learned in each step.
 """
 
 from __future__ import annotations

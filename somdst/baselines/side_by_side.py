@@ -21,7 +21,7 @@ from somdst.baselines.growth import USUAL_VALUES, Point, all_sizes, measure_grow
 from somdst.baselines.ontology import Missing, Ontology
 from somdst.baselines.system_predictor import SystemPredictor
 from somdst.errors import InputError
-from somdst.evaluate.comparison import interval
+from somdst.evaluate.comparison import interval, per_dialogue
 from somdst.evaluate.efficiency import values_generated
 from somdst.evaluate.metrics import Metrics, Spread
 from somdst.evaluate.saved import Saved, predictions
@@ -210,6 +210,7 @@ class _Comparing:
         dev = self._runs(entry, "dev", self.dev)
         test = self._runs(entry, "test", self.test) if self.test else None
         turns = [turn for one in dev.runs for turn in one.turns]
+        counts, right = per_dialogue(dev.runs)
         ontology = Ontology.collect(self.task.dialogues, self.task.schema) if entry.ontology else None
         return SystemResult(
             entry.name,
@@ -220,8 +221,8 @@ class _Comparing:
             generated=Spread.of([values_generated(entry.writes, turn, self.task.schema) for turn in turns]),
             missing=ontology.missing(self.dev) if ontology else None,
             cost=self._cost(entry),
-            turns=tuple(len(one.turns) for one in dev.runs),
-            right=tuple(sum(turn.correct for turn in one.turns) for one in dev.runs),
+            turns=counts,
+            right=right,
         )
 
     def _settings(self, entry: Entry) -> Settings:

@@ -70,22 +70,22 @@ def _in_processes(
     counter = context.Value("q", 0)
     threads = max(1, cores() // workers)
     settings = (opener, threads, batch, counter)
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=settings) as pool:
-        waiting: deque[Future[Lines]] = deque()
-        try:
-            for chunk in islice(chunks, 2 * workers):
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=settings)
+    waiting: deque[Future[Lines]] = deque()
+    try:
+        for chunk in islice(chunks, 2 * workers):
+            waiting.append(pool.submit(_work, chunk))
+        while waiting:
+            yield _first(waiting, counter, progress)
+            for chunk in islice(chunks, 1):
                 waiting.append(pool.submit(_work, chunk))
-            while waiting:
-                yield _first(waiting, counter, progress)
-                for chunk in islice(chunks, 1):
-                    waiting.append(pool.submit(_work, chunk))
-        except BrokenProcessPool as error:
-            raise ModelError(
-                "A worker process was killed, perhaps for lack of memory: run the command again with fewer `--workers` "
-                "to go on from here."
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+    except BrokenProcessPool as error:
+        raise ModelError(
+            "A worker process was killed, perhaps for lack of memory: run the command again with fewer `--workers` "
+            "to go on from here."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _first(waiting: deque[Future[Lines]], counter: Any, progress: Progress) -> Lines:

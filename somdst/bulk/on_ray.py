@@ -99,7 +99,7 @@ def _line_row(item: Annotated) -> dict[str, Any]:
 
 
 def _dialogue(row: dict[str, Any], source: str) -> Dialogue:
-    if "text" in row:
+    if "text" in row and "turns" not in row:  # a line of JSON
         where = f"{source}, the line that begins with {row['text'][:30]!r}"
         data = parse_json(row["text"].encode("utf-8", "surrogatepass"), where)
     else:
@@ -123,7 +123,7 @@ def _check_target(target: str, *, force: bool) -> None:
         advice = (
             "name another, or give --force to replace it" if path.is_file() else "name a folder that does not exist"
         )
-        raise InputError(f"{target} is there already: {advice}.")
+        raise InputError(f"{target} already exists: {advice}.")
     if not path.parent.is_dir():
         raise InputError(f"The output {target} must be in a folder that exists.")
 

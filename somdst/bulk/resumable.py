@@ -126,7 +126,7 @@ def check_target(target: Path, *, force: bool) -> None:
     if target.is_dir() or not target.parent.is_dir():
         raise InputError(f"The output {target} must be a file in a folder that exists.")
     if target.exists() and not force:
-        raise InputError(f"{target} is there already: name another file, or give --force to replace it.")
+        raise InputError(f"{target} already exists: name another file, or give --force to replace it.")
 
 
 def _check_source(source: Path, target: Path) -> None:
@@ -146,10 +146,11 @@ def _not_lines(source: Path) -> str | None:
     """What this is, if it is clearly something other than text."""
     if source.is_dir():
         return "a folder"
-    if not source.is_file():
+    try:
+        with source.open("rb") as stream:
+            start = stream.read(4)
+    except OSError:
         return None  # reading says why
-    with source.open("rb") as stream:
-        start = stream.read(4)
     return {b"PK\x03\x04": "a zip archive", b"PAR1": "a Parquet file (which `--engine ray` reads)"}.get(start)
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import threading
+import time
 from contextlib import ExitStack, closing
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from somdst.cli import options
 from somdst.cli.output import notice
 from somdst.cli.serve import ListeningOptions
+from somdst.errors import StoreError
+
+if TYPE_CHECKING:
+    from somdst.store import Store
 
 
 @options.grouped
@@ -53,6 +59,8 @@ def mcp(
         store = stack.enter_context(closing(Store(database, retention=options.days(retention_days))))
         tracker = Tracker.from_pretrained(model, schema=schema, threshold=threshold, threads=threads)
         server = build_server(tracker, store)
+        if retention_days is not None:
+            threading.Thread(target=_expire_forever, args=[store], daemon=True).start()
         _clean_up_when_killed(stack)
         if not http:
             server.run("stdio")
@@ -67,6 +75,17 @@ def memory_folder() -> str | None:
     """A folder in memory, where the machine has one: what is not kept need not wait for the disk."""
     in_memory = os.environ.get("TMPDIR") or "/dev/shm"
     return in_memory if os.access(in_memory, os.W_OK) else None
+
+
+def _expire_forever(store: Store) -> None:
+    from somdst.service.housekeeping import EXPIRY_INTERVAL
+
+    while True:
+        try:
+            store.expire()
+        except StoreError as error:
+            notice(f"expired conversations were not erased: {error}")
+        time.sleep(EXPIRY_INTERVAL)
 
 
 def _clean_up_when_killed(stack: ExitStack) -> None:

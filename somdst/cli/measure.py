@@ -111,6 +111,7 @@ def evaluate(
     oracles, kinds = parse_oracles(oracle), parse_perturbations(perturb)
     if save is not None and not save.resolve().parent.is_dir():
         raise InputError(f"There is no folder {save.parent} to save {save.name} in: make it first.")
+    services = _services(seen) if seen else None
     trial = given.open(model, corpus, schema=schema)
     predictor, slots = trial.predictor, trial.schema
     how: dict[str, Any] = {"schema": slots, "oracle": oracles, "threshold": threshold, "batch_size": given.batch_size}
@@ -122,7 +123,7 @@ def evaluate(
     if save is not None:
         _save(save, trial, runs, oracles, threshold)
     perturbed = _perturbed(trial, kinds, seed=seed, **how)
-    frames = measure_frames(runs, seen=_services(seen) if seen else None)
+    frames = measure_frames(runs, seen=services)
     if not given.as_json:
         _print_metrics(trial, metrics, perturbed, frames, as_published=not oracles and not threshold)
         typer.echo(f"{counted(metrics.turns, 'turn')} in {seconds:.1f} s: {metrics.turns / seconds:.0f} per second")
@@ -266,10 +267,13 @@ def report(
     from somdst.evaluate.paper_tables import measured_as_in_paper
     from somdst.evaluate.pictures import find_metrics, read_learning_curve
     from somdst.evaluate.report import Report, write_report
+    from somdst.files import make_folder
 
+    make_folder(out)  # before hours of work
+    if (curve := find_metrics(run or model)) is None and run is not None:
+        raise InputError(f"There is no learning curve in {run}: give the folder that `somdst train` wrote.")
     trial = given.open(model, corpus, schema=schema)
     analysis = _analyse(trial, batch_size=given.batch_size, timed_turns=timed_turns)
-    curve = find_metrics(run or model)
     written = Report(
         model=trial.predictor.model_id,
         corpus=trial.corpus,

@@ -48,7 +48,7 @@ PrecisionOption = Annotated[str, typer.Option("--precision", help="Precision of 
 MOST_DAYS = 36_500
 RetentionOption = Annotated[
     float | None,
-    typer.Option(min=0, max=MOST_DAYS, help="Erase conversations this many days after their last change."),
+    typer.Option(min=0.001, max=MOST_DAYS, help="Erase conversations this many days after their last change."),
 ]
 DatabaseOption = Annotated[
     str,

@@ -66,7 +66,9 @@ def serve(
     max_conversations: Annotated[
         int | None, typer.Option(min=1, help="Stored conversations per tenant; 429 above it.")
     ] = None,
-    max_bytes: Annotated[int | None, typer.Option(min=1, help="Stored bytes per tenant; 429 above it.")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Stored characters per tenant, about as many bytes; 429 above it.")
+    ] = None,
     threads: options.ThreadsOption = None,
     log_utterances: Annotated[bool, typer.Option(help="Write what was said into the log.")] = False,
     log_level: Annotated[

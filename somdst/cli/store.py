@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from somdst.cli.output import Bar, counted, notice, print_json, working
 from somdst.errors import InputError, StoreError
 
 if TYPE_CHECKING:
-    from somdst.store import Damage
+    from somdst.store import Damage, Store
 
 app = options.command_group("Maintain stored conversations: check, copy, export, erase.")
 
@@ -25,7 +26,7 @@ def verify(database: options.DatabaseOption = "somdst.sqlite", as_json: options.
 
     Example: `somdst store verify --database somdst.sqlite`
     """
-    checked, damages = _verified(_existing(database))
+    checked, damages = _verified(database)
     if as_json:
         found = [{"conversation": damage.conversation, "problem": damage.problem} for damage in damages]
         print_json({"conversations": checked, "damaged": found})
@@ -39,12 +40,10 @@ def verify(database: options.DatabaseOption = "somdst.sqlite", as_json: options.
 
 def _verified(database: str) -> tuple[int, list[Damage]]:
     """How many conversations there are, and the damaged ones."""
-    from somdst.store import Store, verify
+    from somdst.store import verify
 
-    store = Store(database, upgrade=False)
-    with Bar("replaying", unit="conversations") as bar:
+    with _opened(database, upgrade=False) as store, Bar("replaying", unit="conversations") as bar:
         results = list(bar.over(verify(store)))
-    store.close()
     return len(results), [result for result in results if result is not None]
 
 
@@ -110,11 +109,8 @@ def upgrade(database: options.DatabaseOption = "somdst.sqlite") -> None:
 
     Example: `somdst store backup old.sqlite && somdst store upgrade`
     """
-    from somdst.store import Store
-
-    store = Store(_existing(database))
-    store.ping()
-    store.close()
+    with _opened(database) as store:
+        store.ping()
     typer.echo(f"{options.without_password(database)} is up to date")
 
 
@@ -131,19 +127,27 @@ def export(
 ) -> None:
     """Write corrected conversations as dialogues to train on. Values of slots with `redact` are hidden.
 
+    Damaged conversations are left out and named; the exit code is 1 then.
+
     Example: `somdst store export corrections.jsonl`, then `somdst train --help`.
     """
     from somdst.corpora.jsonlines import write_dialogues
+    from somdst.files import base_name
     from somdst.memory.schema import Schema
-    from somdst.store import Store
     from somdst.store import export as dialogues
 
+    if not base_name(output).endswith(".jsonl"):
+        raise InputError(f"{output} does not end in .jsonl, .jsonl.gz or .jsonl.xz, and only JSON lines are written.")
     redacted = Schema.load(schema).redacted if schema else ()
-    store = Store(_existing(database), upgrade=False)
-    with Bar("exporting", unit="conversations") as bar:
-        found = dialogues(store, tenant=tenant, every=every, redacted=redacted)
+    damages: list[Damage] = []
+    with _opened(database, upgrade=False) as store, Bar("exporting", unit="conversations") as bar:
+        found = dialogues(store, tenant=tenant, every=every, redacted=redacted, damaged=damages.append)
         count = write_dialogues(output, bar.over(found))
     typer.echo(f"{counted(count, 'dialogue')} in {output}")
+    for damage in damages:
+        notice(f"left out, because it is damaged: {damage.conversation}, see `somdst store verify`")
+    if damages:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -157,16 +161,14 @@ def erase(
 
     Example: `somdst store erase --subject customer-17`
     """
-    from somdst.store import Store
-
     if (conversation is None) == (subject is None):
         raise InputError("Give either --conversation ID or --subject NAME.")
-    store = Store(_existing(database))
     count = 1
-    if subject is not None:
-        count = store.erase_subject(tenant, subject)
-    else:
-        store.erase(tenant, str(conversation))
+    with _opened(database) as store:
+        if subject is not None:
+            count = store.erase_subject(tenant, subject)
+        else:
+            store.erase(tenant, str(conversation))
     typer.echo(f"{counted(count, 'conversation')} erased")
 
 
@@ -182,9 +184,8 @@ def expire(
 
     Example: `somdst store expire --older-than-days 90`
     """
-    from somdst.store import Store
-
-    erased = Store(_existing(database)).expire(unused_for=options.days(older_than_days))
+    with _opened(database) as store:
+        erased = store.expire(unused_for=options.days(older_than_days))
     typer.echo(f"{counted(erased, 'conversation')} erased")
 
 
@@ -197,15 +198,22 @@ def actions(database: options.DatabaseOption = "somdst.sqlite", as_json: options
     from dataclasses import asdict
     from datetime import UTC, datetime
 
-    from somdst.store import Store, read_actions
+    from somdst.store import read_actions
 
-    done = list(read_actions(Store(_existing(database), upgrade=False).database))
+    with _opened(database, upgrade=False) as store:
+        done = list(read_actions(store.database))
     if as_json:
         print_json({"actions": [asdict(action) for action in done]})
         return
     for action in done:
         at = datetime.fromtimestamp(action.at, UTC).isoformat(timespec="seconds")
         typer.echo(f"{at}  {action.tenant or 'all tenants'}  {action.action}  {action.detail}")
+
+
+def _opened(database: str, *, upgrade: bool = True) -> closing[Store]:
+    from somdst.store import Store
+
+    return closing(Store(_existing(database), upgrade=upgrade))
 
 
 def _existing(database: str) -> str:

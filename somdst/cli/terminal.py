@@ -21,7 +21,6 @@ from somdst.cli import rendering
 from somdst.cli.output import plain
 from somdst.errors import InputError, SomdstError, did_you_mean
 from somdst.tracking.audit import in_force
-from somdst.tracking.log import Result
 from somdst.tracking.records import Entry
 from somdst.tracking.tracker import Tracker
 
@@ -42,9 +41,13 @@ class Session:
         self.tracker = tracker
         self.conversation = tracker.start()
         self.system = ""
-        self.last: Entry | None = None
-        """The last thing that happened: it is what is coloured in the memory."""
         self.open = True
+
+    @property
+    def last(self) -> Entry | None:
+        """The last thing that happened: it is what is coloured in the memory."""
+        entries = self.conversation.entries
+        return entries[-1] if entries else None
 
     def handle(self, line: str) -> RenderableType | None:
         """What a line of input answers, besides the conversation itself. A mistake is an answer too."""
@@ -62,11 +65,8 @@ class Session:
 
     def _say(self, user: str) -> None:
         if user or self.system:  # a user may be silent, but an empty line after nothing is just an empty line
-            self._take(self.conversation.update(user=user, system=self.system))
+            self.conversation.update(user=user, system=self.system)
             self.system = ""
-
-    def _take(self, result: Result) -> None:
-        self.last = result.entry
 
     def slot_and_rest(self, text: str) -> tuple[str, str]:
         """ "hotel-book people 4" is the slot "hotel-book people" and "4"; "hotel book people" is fine too."""
@@ -88,28 +88,28 @@ class Session:
         slot, value = self.slot_and_rest(text)
         if not value:
             raise InputError(f"What is the {rendering.spoken(slot)}? Type /correct {slot} VALUE, or /delete {slot}.")
-        self._take(self.conversation.correct(slot, value))
+        self.conversation.correct(slot, value)
 
     def delete(self, text: str) -> None:
-        self._take(self.conversation.correct(self.slot_and_rest(text)[0], None))
+        self.conversation.correct(self.slot_and_rest(text)[0], None)
 
     def pin(self, text: str) -> None:
-        self._take(self.conversation.pin(self.slot_and_rest(text)[0]))
+        self.conversation.pin(self.slot_and_rest(text)[0])
 
     def unpin(self, text: str) -> None:
-        self._take(self.conversation.unpin(self.slot_and_rest(text)[0]))
+        self.conversation.unpin(self.slot_and_rest(text)[0])
 
     def confirm(self, text: str) -> None:
-        self._take(self.conversation.confirm(*([self.slot_and_rest(text)[0]] if text else [])))
+        self.conversation.confirm(*([self.slot_and_rest(text)[0]] if text else []))
 
     def reject(self, text: str) -> None:
-        self._take(self.conversation.reject(*([self.slot_and_rest(text)[0]] if text else [])))
+        self.conversation.reject(*([self.slot_and_rest(text)[0]] if text else []))
 
     def undo(self, text: str) -> None:
-        self._take(self.conversation.undo())
+        self.conversation.undo()
 
     def redo(self, text: str) -> None:
-        self._take(self.conversation.redo())
+        self.conversation.redo()
 
     def why(self, text: str) -> RenderableType | None:
         slot, _ = self.slot_and_rest(text)
@@ -119,7 +119,7 @@ class Session:
         return Text(plain(json.dumps(self.conversation.to_json(), indent=1, ensure_ascii=False)))
 
     def new(self, text: str) -> None:
-        self.conversation, self.last, self.system = self.tracker.start(), None, ""
+        self.conversation, self.system = self.tracker.start(), ""
 
     def quit(self, text: str) -> None:
         self.open = False

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from somdst.corpora.check import Problem
 from somdst.corpora.findings import Kind
 from somdst.errors import InputError, ModelError
+from somdst.memory.schema import Schema
 from somdst.memory.state import Value
 from somdst.model.encoding import Encoder, Encoding
 from somdst.model.folder import minilm_path
@@ -33,7 +34,7 @@ class LengthCheck:
                 yield Problem(Kind.CURRENT_TRUNCATED, f"{lost} word pieces of this turn do not fit into {most}.")
             elif encoding.cut:
                 yield Problem(Kind.TRUNCATED, f"{encoding.cut} word pieces of the turn before do not fit into {most}.")
-        yield from self._long_values(values)
+        yield from self._long_values(values, input.schema or self.encoder.schema)
 
     def _lost_now(self, input: TurnInput, encoding: Encoding) -> int:
         """How many word pieces of the current turn were cut."""
@@ -42,9 +43,11 @@ class LengthCheck:
         now = (region for region in encoding.regions if region.slot is None and region.turns_ago == 0)
         return whole - sum(region.end - region.start for region in now)
 
-    def _long_values(self, values: dict[str, Value | None]) -> Iterator[Problem]:
+    def _long_values(self, values: dict[str, Value | None], schema: Schema) -> Iterator[Problem]:
         room = self.encoder.config.max_value_length - 1  # the last place is for [EOS]
         for slot, value in values.items():
+            if not self.encoder.fixed_schema and slot in schema and schema[slot].values is not None:
+                continue  # chosen from its list, not generated
             pieces = 0 if value is None else len(self.encoder.pieces(str(value)).ids)
             if pieces > room:
                 message = f'"{slot}" becomes "{value}", {pieces} word pieces: at most {room} can be generated.'

@@ -78,9 +78,9 @@ def compare(a: Sequence[DialogueRun], b: Sequence[DialogueRun], *, samples: int 
     """Compare the dialogues that both have."""
     pairs = _paired(a, b)
     turns = [TurnPair(one.id, t + 1, x, y) for one, two in pairs for t, (x, y) in enumerate(_turns(one, two))]
-    right_a = [sum(turn.correct for turn in one.turns) for one, _ in pairs]
-    right_b = [sum(turn.correct for turn in two.turns) for _, two in pairs]
-    low, high = interval(right_a, right_b, [len(one.turns) for one, _ in pairs], samples=samples, seed=seed)
+    counts, right_a = per_dialogue([one for one, _ in pairs])
+    _, right_b = per_dialogue([two for _, two in pairs])
+    low, high = interval(right_a, right_b, counts, samples=samples, seed=seed)
     return Comparison(
         dialogues=len(pairs),
         turns=len(turns),
@@ -108,6 +108,11 @@ def _paired(a: Sequence[DialogueRun], b: Sequence[DialogueRun]) -> list[tuple[Di
 
 def _turns(one: DialogueRun, two: DialogueRun) -> list[tuple[TurnRun, TurnRun]]:
     return list(zip(one.turns, two.turns, strict=True))
+
+
+def per_dialogue(runs: Sequence[DialogueRun]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The turns of each dialogue, and how many of them have the gold state."""
+    return tuple(len(one.turns) for one in runs), tuple(sum(turn.correct for turn in one.turns) for one in runs)
 
 
 def interval(

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, cast
+from zlib import crc32
 
 from typing_extensions import TypedDict
 
@@ -132,9 +133,10 @@ def unread(messages: Sequence[AnyMessage], read: str) -> tuple[list[Turn], str]:
     """The turns after the message `read`, and the message that is read then.
 
     A turn is a user message with what the assistant said since the one before. If `read` is no longer there, because
-    the messages were trimmed or summarised, the last user message is the only new one.
+    the messages were trimmed or summarised, the last user message is the only new one. Messages without an id, which
+    `add_messages` would give them, are known by their place and text.
     """
-    marks = [message.id or f"#{place}" for place, message in enumerate(messages)]
+    marks = [_mark(place, message) for place, message in enumerate(messages)]
     if read and read not in marks:
         users = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
         start = users[-2] + 1 if len(users) > 1 else 0
@@ -148,9 +150,18 @@ def unread(messages: Sequence[AnyMessage], read: str) -> tuple[list[Turn], str]:
         elif isinstance(message, HumanMessage):
             if message.text.strip():
                 system = " ".join(filter(None, said))[-MAX_TEXT:]  # the end of it is what the user answers
-                turns.append(Turn(system=system, user=str(message.text)))
+                turns.append(Turn(system=_readable(system), user=_readable(message.text[:MAX_TEXT])))
             said, read = [], mark
     return turns, read
+
+
+def _mark(place: int, message: AnyMessage) -> str:
+    return message.id or f"#{place}-{crc32(_readable(message.text).encode()):08x}"
+
+
+def _readable(text: str) -> str:
+    """Without halves of surrogate pairs: a turn that is refused would be refused at every later call too."""
+    return text.encode(errors="replace").decode()
 
 
 def _fitted(entry: Entry, snapshot: Snapshot) -> Entry:

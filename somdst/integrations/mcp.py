@@ -47,8 +47,9 @@ with extra("mcp"):
 INSTRUCTIONS = """\
 Keeps what the user wants as a memory of slots, so that you need not invent or repeat it. Call track_turn with every
 message of the user and with what you said before it; without a conversation it starts one, and the answer has its id.
-Trust the state: a slot that is absent was not said. Ask what what_to_ask says; where the user corrects a value and the
-state is still wrong, call correct. A new conversation may bring a schema of its own. Otherwise the slots are: """
+Trust the state: a slot that is absent was not said. Ask the questions that what_to_ask returns. If the user corrects a
+value and the state is still wrong, call correct. A new conversation may bring a schema of its own. Otherwise the slots
+are: """
 
 Id = Annotated[str, Field(description="Id of the conversation: the answer of its first track_turn has it.")]
 OwnSchema = Annotated[
@@ -141,7 +142,7 @@ class Tools:
         conversation: Id,
         slot: SlotName,
         value: Annotated[str | None, Field(description="The right value; null empties the slot; dontcare: any.")],
-        pin: Annotated[bool, Field(description="Keep it until the user says another value.")] = False,
+        pin: Annotated[bool, Field(description="Keep it until a later turn says another value.")] = False,
     ) -> Tracked:
         """Write a value that is wrong or missing, or confirm one that is pending. The next turn starts from it."""
         return self._write(

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from somdst.errors import InputError
-from somdst.evaluate.comparison import interval
+from somdst.evaluate.comparison import interval, per_dialogue
 from somdst.evaluate.paper_results import OPERATION_SETS as PUBLISHED
 from somdst.evaluate.paper_tables import PAPER, comparable
 from somdst.evaluate.saved import predictions
@@ -203,7 +203,7 @@ class _Ablating:
             return None
         phase = Phase("comparing on dev", count_turns(self.dev), listener)
         saved = predictions(out, TorchPredictor.open(out), self.dev, part="dev", progress=phase.advance)
-        metrics = saved.metrics()
+        metrics, (turns, right) = saved.metrics(), per_dialogue(saved.runs)
         return SetResult(
             settings.operation_set,
             settings.seed,
@@ -212,20 +212,20 @@ class _Ablating:
             f1={str(row.operation): row.f1 for row in metrics.operations},
             steps=trained.step,
             minutes=trained.minutes,
-            turns=tuple(len(one.turns) for one in saved.runs),
-            right=tuple(sum(turn.correct for turn in one.turns) for one in saved.runs),
+            turns=turns,
+            right=right,
         )
 
 
 def _difference(first: Sequence[SetResult], other: Sequence[SetResult]) -> Difference:
     """The bootstrap draws dialogues, and seeds share them."""
-    turns, right_first = _per_dialogue(first)
-    _, right_other = _per_dialogue(other)
+    turns, right_first = _over_seeds(first)
+    _, right_other = _over_seeds(other)
     points = 100.0 * (sum(right_other) - sum(right_first)) / sum(turns)
     return Difference(other[0].operation_set, points, *interval(right_first, right_other, turns))
 
 
-def _per_dialogue(results: Sequence[SetResult]) -> tuple[list[int], list[int]]:
+def _over_seeds(results: Sequence[SetResult]) -> tuple[list[int], list[int]]:
     """The turns of each dialogue and how many of them are right, over all seeds."""
     turns = [sum(seeds) for seeds in zip(*(one.turns for one in results), strict=True)]
     return turns, [sum(seeds) for seeds in zip(*(one.right for one in results), strict=True)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import torch
@@ -26,6 +27,7 @@ from somdst.memory.state import DONTCARE, State
 from somdst.model.encoding import Encoder, Encoding
 from somdst.model.prediction import TurnInput
 from somdst.model.predictor import pad
+from somdst.model.text import normalise
 
 CHUNK = 8
 """Examples of one schema that go into a batch together: the more, the fewer slot texts a batch has to read."""
@@ -54,6 +56,11 @@ class Example:
     def read(self, history: int) -> tuple[Turn, ...]:
         """The turns that a model with this history reads."""
         return self.dialogue.turns[max(0, self.number - min(history, self.history)) : self.number + 1]
+
+    def changed(self, first: int, last: int) -> set[str]:
+        """The slots that the turns from `first` to before `last` change."""
+        states = [State(), *self.dialogue.states()][first : last + 1]
+        return {slot for one, two in pairwise(states) for slot in one.differing(two)}
 
     def size(self, history: int) -> int:
         """Roughly how long the input is; only for putting similar lengths together."""
@@ -206,6 +213,7 @@ class Batches:
             example.before,
             example.after,
             fed,
+            told=example.changed(example.number + 1 - len(turns), example.number),
             shown=" ".join(self.encoder.pieces(text, rules).text for text in texts),
             complete=example.number < len(turns),
         )
@@ -214,8 +222,15 @@ class Batches:
         *older, turn = example.read(self.settings.history)
         if self.settings.perturb and rng.random() < self.settings.perturb:
             values = {str(value) for value in example.after.values()}
-            turn = replace(turn, user=perturb(turn.user, rng.choice(TRAINED), rng, values=values))
+            turn = self._with_values(turn, perturb(turn.user, rng.choice(TRAINED), rng, values=values), example)
         return TurnInput(older[-1] if older else None, turn, fed, older=tuple(older[:-1]), schema=example.schema)
+
+    def _with_values(self, turn: Turn, user: str, example: Example) -> Turn:
+        """The turn typed like this, if the model can then still read every value that it said."""
+        rules = self.encoder.table(example.schema).rules
+        before, after = (self.encoder.pieces(text, rules).text for text in (turn.user, user))
+        values = (normalise(str(value), rules) for value in example.after.values())
+        return replace(turn, user=user) if all(value in after for value in values if value in before) else turn
 
 
 class Prepared(NamedTuple):

@@ -8,6 +8,7 @@ labels follow. Everything is seeded by (seed, epoch, dialogue), so a resumed run
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -17,14 +18,14 @@ from somdst.corpora.made import made_dialogue
 from somdst.corpora.opening import open_part, schema_for
 from somdst.corpora.schema_guided import read_paraphrases
 from somdst.corpora.statistics import joint_schema
-from somdst.errors import InputError
+from somdst.errors import CorpusError, InputError
 from somdst.learn.batches import Example, OwnStates, examples_of
 from somdst.learn.noise import ValuePool
 from somdst.learn.settings import Settings
 from somdst.learn.task import Task
 from somdst.memory.dialogue import Dialogue, Turn, count_turns
 from somdst.memory.schema import Schema, Slot
-from somdst.memory.state import State
+from somdst.memory.state import DONTCARE, State
 
 Paraphrases = Mapping[str, Sequence[Mapping[str, Slot]]]
 """For each service and each of its variants, what a slot of that name is called in the variant."""
@@ -78,6 +79,8 @@ class Corpus:
     ) -> None:
         if schema is None and any(dialogue.schema is None for dialogue in dialogues):
             raise InputError("A corpus in a mixture needs a schema: give one, or one with each dialogue.")
+        if unlabelled := next((dialogue for dialogue in dialogues if not dialogue.labelled), None):
+            raise CorpusError(f"The dialogue {unlabelled.id} has turns without a `state`: a mixture needs labels.")
         self._dialogues = [dialogue if dialogue.schema else replace(dialogue, schema=schema) for dialogue in dialogues]
         self.variation, self.own_states = variation, own_states
         self.pool = ValuePool.collect(dialogues, joint_schema(self._dialogues))
@@ -140,7 +143,7 @@ class Mixture:
             wanted = round(share * self._turns)
             own: list[Example] = []
             for number, dialogue in enumerate(source.dialogues(epoch, wanted, rng)):
-                varied = vary(
+                varied, names = vary(
                     dialogue,
                     source.variation,
                     random.Random(f"vary {self._seed} {epoch} {name} {number}"),
@@ -148,9 +151,10 @@ class Mixture:
                     distractors=self._distractors,
                 )
                 assert varied.schema is not None
+                pool = source.pool.renamed(names)
                 own += [
-                    replace(example, history=rng.choice(source.variation.histories))
-                    for example in examples_of(varied, varied.schema, source.pool, source.own_states)
+                    shown_with(example, rng.choice(source.variation.histories))
+                    for example in examples_of(varied, varied.schema, pool, source.own_states)
                 ]
             found += own[:wanted]
         missing = self._turns - len(found)  # shares that were rounded down
@@ -164,8 +168,8 @@ def vary(
     *,
     paraphrases: Paraphrases,
     distractors: Sequence[Schema],
-) -> Dialogue:
-    """The dialogue under a varied schema, with the labels that follow from it."""
+) -> tuple[Dialogue, Mapping[str, str]]:
+    """The dialogue under a varied schema, with the labels that follow from it, and what its slots are called there."""
     assert dialogue.schema is not None
     renamed: dict[str, Slot] = {str(slot): slot for slot in dialogue.schema.slots}
     for service in dialogue.schema.domains:
@@ -181,7 +185,7 @@ def vary(
     if rng.random() < variation.undescribed:
         slots = [Slot.of(slot.domain, slot.name, values=slot.values) for slot in slots]
     if not slots:
-        return dialogue
+        return dialogue, {str(slot): str(slot) for slot in dialogue.schema.slots}
     different = [pair for pair in dialogue.schema.different if all(slot in renamed for slot in pair)]
     schema = Schema(
         slots,
@@ -189,7 +193,24 @@ def vary(
         text_rules=dialogue.schema.text_rules,
     )
     turns = tuple(_renamed(turn, renamed) for turn in dialogue.turns)
-    return replace(dialogue, turns=turns, schema=schema)
+    return replace(dialogue, turns=turns, schema=schema), {old: str(new) for old, new in renamed.items()}
+
+
+def shown_with(example: Example, history: int) -> Example:
+    """The example with this many turns before it, or with as many more as have the values that it writes: a model must
+    not learn to make up what it cannot read."""
+    known = {None, DONTCARE, *example.before.values()}
+    new = [
+        str(value).casefold()
+        for slot, value in example.after.items()
+        if value not in known and example.schema[slot].values is None
+    ]
+    for most in range(history, max(history, LONGEST) + 1):
+        shown = replace(example, history=most)
+        said = " ".join(f"{turn.system} {turn.user}" for turn in shown.read(most)).casefold()
+        if all(value in said for value in new):
+            return shown
+    return replace(example, history=history)  # no history has them: they are said in other words
 
 
 def _variant(schema: Schema, service: str, variant: Mapping[str, Slot]) -> dict[str, Slot]:
@@ -198,18 +219,23 @@ def _variant(schema: Schema, service: str, variant: Mapping[str, Slot]) -> dict[
 
 
 def _others(slots: Sequence[Slot], distractors: Sequence[Schema], rng: random.Random) -> list[Slot]:
-    """The slots of one to three other domains, as long as no name occurs twice. Two in three are the likeliest of a few
-    to be confused: a second slot for a day teaches more than one for a colour."""
-    taken, found = {slot.domain for slot in slots}, list[Slot]()
+    """The slots of one to three other domains, none of which is called like another. Two in three are the likeliest of
+    a few to be confused: a second slot for a day teaches more than one for a colour."""
+    taken, found = {_stem(slot.domain) for slot in slots}, list[Slot]()
     own = _words(slots)
     for _ in range(rng.choice((1, 1, 2, 3))):
         few = rng.sample(distractors, min(LIKELY, len(distractors)) if rng.random() < 2 / 3 else 1)
         other = max(few, key=lambda schema: len(own & _words(schema.slots)))
         domain = rng.choice(other.domains)
-        if domain not in taken:
-            taken.add(domain)
+        if _stem(domain) not in taken:
+            taken.add(_stem(domain))
             found += [slot for slot in other.slots if slot.domain == domain]
     return found
+
+
+def _stem(domain: str) -> str:
+    """What a domain is about: Music_2, Music_1 and music are about the same, and one of them would be wrongly empty."""
+    return re.sub(r"[_\s]*\d+$", "", domain).replace("_", " ").lower().removesuffix("s")
 
 
 def _words(slots: Sequence[Slot]) -> set[str]:
@@ -228,6 +254,8 @@ def _renamed(turn: Turn, renamed: Mapping[str, Slot]) -> Turn:
 # A mixture by the names of its corpora
 
 HISTORIES = (1, 2, 2, 3, 5)
+LONGEST = 5
+"""Most turns that an example is shown with to have its values in sight."""
 OWN = Variation(drop=0.1, distract=0.1, undescribed=0.02, histories=(3, 5, 5))
 """For the corpus itself: mostly as it is."""
 GUIDED = Variation(paraphrase=0.8, drop=0.3, distract=0.4, undescribed=0.1, histories=HISTORIES)

@@ -18,6 +18,7 @@ from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State, Value
 from somdst.model.encoding import Encoding
+from somdst.model.mentions import SAID_OF_ANYTHING
 from somdst.model.text import whole_words
 
 
@@ -36,10 +37,17 @@ class ValuePool:
                     found[slot].append(value)
         return cls({slot: tuple(values) for slot, values in found.items() if values})
 
+    def renamed(self, names: Mapping[str, str]) -> ValuePool:
+        """The values of these slots under their new names."""
+        return ValuePool({new: self.values[old] for old, new in names.items() if old in self.values})
+
     def draw(self, slot: str, rng: random.Random) -> Value | None:
+        """A value of the slot, of any other if there is none: models put values into wrong slots, too."""
         if isinstance(slot, Slot) and slot.values is not None:
             return rng.choice(slot.values)
-        return rng.choice(self.values[slot]) if slot in self.values else None
+        if not self.values:
+            return None
+        return rng.choice(self.values[slot if slot in self.values else rng.choice(list(self.values))])
 
 
 def corrupt(
@@ -70,26 +78,27 @@ def corrupt(
     return state.with_values(changed)
 
 
-def repairable(before: State, after: State, fed: State, *, shown: str, complete: bool) -> State:
+def repairable(before: State, after: State, fed: State, *, told: Collection[str], shown: str, complete: bool) -> State:
     """The state to reach from a wrong memory: `after`, but old mistakes whose repair the input does not show stay.
 
-    `shown` is the text that the model reads; `complete` says that it is the whole dialogue so far, in which a value
-    that nobody asked for can be seen to be wrong.
+    `told` are the slots that the turns which the model reads have changed. `shown` is their text, in which a value that
+    was told before may be repeated. `complete` says that they are the whole dialogue so far, in which a value that
+    nobody asked for can be seen to be wrong.
     """
     kept: dict[str, Value | None] = {}
     for slot in before.keys() | fed.keys():
         wanted = after.get(slot)
         if fed.get(slot) == before.get(slot) or before.get(slot) != wanted:
             continue  # not a mistake, or changed by this very turn
-        visible = complete if wanted is None else _says(shown, str(wanted))
-        if not visible:
+        visible = complete if wanted is None else _says(shown, str(wanted).casefold())
+        if not visible and slot not in told:
             kept[slot] = fed.get(slot)
     return after.with_values(kept) if kept else after
 
 
 def _says(text: str, value: str) -> bool:
-    """Whether the text has the value, as whole words."""
-    return whole_words(value.casefold()).search(text.casefold()) is not None
+    """Whether the text has the value, as whole words. Those that may be about anything say nothing."""
+    return value not in SAID_OF_ANYTHING and whole_words(value).search(text.casefold()) is not None
 
 
 def shuffled_order(slots: int, *, rate: float, rng: random.Random) -> list[int] | None:

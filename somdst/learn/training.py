@@ -151,6 +151,8 @@ def fitted(settings: Settings, schema: Schema, start: ModelFolder | None = None)
     if "normalisation" not in chosen:
         if start is not None and start.schema == schema:
             found["normalisation"] = start.config.normalisation
+        elif settings.mix and schema.text_rules:  # these are for schemas that name none, such as those of the mixture
+            found["normalisation"] = "lowercase"
         else:
             found["normalisation"] = normalisation_for(schema, of_multiwoz=settings.normalisation)
     return settings.model_copy(update=found)

@@ -2,8 +2,10 @@
 domain, and is measured on those that are: it tracks all slots, and those of that domain alone are counted.
 
 What a dialogue is about is said by its turns' domains and by its labels. The best model of a run is chosen on dev
-dialogues about other domains: nothing about the domain is seen before it is measured. Each domain has a run folder of
-its own, so a stopped command goes on where it was. A tracker that never writes is measured beside each model.
+dialogues about other domains: nothing that the corpus has about the domain is seen before it is measured. A model to go
+on from, and other corpora that are learned from besides, may have similar domains; the table then says so. Each domain
+has a run folder of its own, so a stopped command goes on where it was. A tracker that never writes is measured beside
+each model.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class ZeroShot:
     results: tuple[LeftOut, ...]
     finished: bool
     """False if a signal stopped it; the same call goes on."""
+    helped: bool = False
+    """Whether more than the corpus was learned from."""
 
     @property
     def mean(self) -> float:
@@ -69,6 +73,8 @@ class ZeroShot:
         rows.append(("mean", None, None, self.mean, fmean(one.empty_state for one in self.results), None))
         columns = ("left out", "dialogues to learn from", "turns measured", "joint accuracy", "empty state", "slot F1")
         note = "All slots are tracked, those of the domain are counted, at each turn of the dialogues about it."
+        if self.helped:
+            note += " Other corpora, or an earlier model, were learned from too; they may have similar domains."
         if comparable(self.schema):
             note += f" Published, on test: T5DST {PUBLISHED_MEAN:.1f} on average."
         return Table("zero_shot", "One domain left out", columns, tuple(rows), note)
@@ -121,6 +127,7 @@ def zero_shot(
     task = read_task(corpus, dev)
     on, results = task.dev if measured is None else measured, list[LeftOut]()
     tasks = {domain: without(task, domain) for domain in domains or task.schema.domains}
+    helped = start_from is not None or bool(settings and settings.mix)
     if not on:
         raise InputError("There is nothing to measure on: give a corpus with a dev part, or other dialogues as dev.")
     for domain, rest in tasks.items():
@@ -128,7 +135,7 @@ def zero_shot(
         folder = Path(out) / f"without-{domain}"
         trained = train(rest, folder, start_from=start_from, settings=settings, minutes=minutes, progress=listener)
         if not trained.finished:
-            return ZeroShot(task.schema, tuple(results), finished=False)
+            return ZeroShot(task.schema, tuple(results), finished=False, helped=helped)
         about = [dialogue for dialogue in on if is_about(dialogue, domain)]
         predictor, phase = TorchPredictor.open(folder), Phase("measuring", count_turns(about), listener)
         saved = predictions(folder, predictor, about, part="left-out", schema=task.schema, progress=phase.advance)
@@ -138,7 +145,7 @@ def zero_shot(
         empty = metrics.empty_state.joint_goal_accuracy
         figures = (metrics.turns, metrics.joint_goal_accuracy, empty, metrics.slot_f1)
         results.append(LeftOut(domain, len(rest.dialogues), *figures))
-    return ZeroShot(task.schema, tuple(results), finished=True)
+    return ZeroShot(task.schema, tuple(results), finished=True, helped=helped)
 
 
 def within_slots(run: DialogueRun, slots: Schema) -> DialogueRun:

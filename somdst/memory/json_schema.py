@@ -7,7 +7,7 @@ be one text, such as lists, are named as problems, and the caller decides whethe
 Kept: names, descriptions, `enum` and `const`, types, formats of dates and times, `required`, `x-different`, `x-redact`,
 `x-ask`, `x-confirm`.
 Not kept: limits such as `minimum` or `pattern`, which your own model checks (`filling.py`), and defaults: a slot that
-nobody spoke of stays unset. Nothing is fetched: a `$ref` points into the same document.
+nobody mentioned stays unset. Nothing is fetched: a `$ref` points into the same document.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The memory: `State`, an immutable mapping from slot to value.
 
-A slot that is absent is NULL: nothing is known of it. `DONTCARE` says that the user has no preference. It is a value
+A slot that is absent is NULL: nothing is known about it. `DONTCARE` says that the user has no preference. It is a value
 of its own kind, so that a place called "dontcare" would still be a place; only in JSON is it written as the word.
 Does not change a state; see `operations.py`.
 """
@@ -121,12 +121,9 @@ class State(Mapping[str, Value]):
     def from_json(cls, data: object) -> State:
         if not isinstance(data, Mapping):
             raise StateError(f"A state must be a mapping from slot to value, not {type(data).__name__}.")
-        values: dict[str, Value] = {}
-        for slot, value in data.items():
-            if not isinstance(value, str):
-                raise StateError(f'The slot "{slot}" must have text as its value, not {value!r}.')
-            values[slot] = DONTCARE if value == "dontcare" else value
-        return cls(values)
+        if wrong := next((slot for slot, value in data.items() if not isinstance(value, str)), None):
+            raise StateError(f'The slot "{wrong}" must have text as its value, not {data[wrong]!r}.')
+        return cls({slot: value_from_json(value) for slot, value in data.items()})
 
     def to_json(self) -> dict[str, str]:
         """Slots in alphabetical order, so that equal states are equal text."""

@@ -28,7 +28,7 @@ from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.config import ModelConfig
 from somdst.model.mentions import Mentions
 from somdst.model.prediction import Evidence, TurnInput
-from somdst.model.text import join_pieces, name_words, normalise, slot_words, source_span, whole_words
+from somdst.model.text import join_pieces, listed_words, name_words, normalise, slot_words, source_span, whole_words
 
 ROOM = 0.2
 """Share of an input that is kept for the turns: values in the memory are cut before the memory takes more."""
@@ -359,7 +359,7 @@ def turns_before(input: TurnInput, history: int) -> tuple[Turn, ...]:
 
 def mention(encoding: Encoding, value: str) -> Evidence | None:
     """Where the current turn says a value in its own words, the user's first; None if it does not."""
-    pattern = whole_words(value.lower())
+    pattern = whole_words(listed_words(value))
     now = [region for region in encoding.regions if region.slot is None and region.turns_ago == 0]
     for region in sorted(now, key=lambda region: region.source != "user"):
         if found := pattern.search(region.pieces.text):

@@ -104,7 +104,8 @@ class ModelFolder:
         if name.endswith(".onnx") and (self.path / WEIGHTS).exists():
             if not graphs:
                 return (
-                    f"the model is not exported yet, `somdst export {self.path}` does it; --engine torch runs it as is."
+                    f"the model is not exported yet: run `somdst export {self.path}`, which needs `somdst[train]`, and "
+                    "copy the folder to where it is used."
                 )
             if name.endswith(".float32.onnx") and not any(graph.endswith(".float32.onnx") for graph in graphs):
                 return f"the model is there in int8 only, `somdst export {self.path}` writes float32 too."
@@ -127,9 +128,7 @@ class ModelFolder:
         home = ENGINES[engine]
         if self.config.system != SOM_DST:
             if engine == "onnx":
-                raise ModelError(
-                    f"{self.path} is a {self.config.system}, which runs on torch only: use --engine torch."
-                )
+                raise ModelError(f"{self.path} is a {self.config.system}, which runs on torch only: use engine torch.")
             home = OTHER_SYSTEMS
         module, name = home.split(":")
         try:

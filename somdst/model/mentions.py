@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from somdst.memory.schema import Schema
-from somdst.model.text import NUMBERS
+from somdst.model.text import NUMBERS, listed_words
 
 LONGEST = 24
 """Word pieces of a value that is searched for. Nobody says a longer one word for word."""
@@ -35,7 +35,7 @@ class Mentions:
         """The word pieces of a value, by slot and place in its list."""
         for j, slot in enumerate(schema.slots):
             for place, value in enumerate(slot.values or ()):
-                words = value.lower().replace("_", " ")
+                words = listed_words(value)
                 if words in SAID_OF_ANYTHING:
                     continue
                 self._pieces[j, place] = pieces(words)

@@ -49,7 +49,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class SlotPrediction:
-    """What is said of one slot."""
+    """What is predicted for one slot."""
 
     operation: Operation
     probability: float
@@ -61,7 +61,7 @@ class SlotPrediction:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a model says of a turn. A slot that is absent from `slots` is carried over."""
+    """What a model says about a turn. A slot that is absent from `slots` is carried over."""
 
     slots: Mapping[str, SlotPrediction]
     carryover: Mapping[str, float] = field(default_factory=dict)

@@ -191,5 +191,5 @@ def _open(folder: ModelFolder, name: str, threads: int) -> onnxruntime.Inference
 
 
 def cores() -> int:
-    """Cores that this process may use, which in a container are fewer than the machine has."""
+    """Cores that this process may use. A container's limit on processor time is not seen: give it as `threads`."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -56,9 +56,10 @@ def _described(schema: Schema) -> Iterator[Remark]:
         if not slot.description.strip():
             yield Remark("no description", (str(slot),), f"{slot} has no description: say in a few words what it is.")
     for slot in schema.slots:
-        if (words := len(slot.description.split())) > SLOT_TEXT:
+        if len(f"{slot_words(slot)} : {slot.description}".split()) > SLOT_TEXT - 2:  # without [CLS] and [SEP]
             sentence = (
-                f"{slot} has a description of {words} words; a model reads at most {SLOT_TEXT}: begin with the point."
+                f"{slot} has a long description: a model reads about {SLOT_TEXT - 7} words of it, and then no listed "
+                "values: begin with the point, and leave out the rest."
             )
             yield Remark("long description", (str(slot),), sentence)
 

@@ -189,6 +189,11 @@ _JOINTS = [  # word pieces forget where spaces were; these are the spellings of 
 ]
 
 
+def listed_words(value: str) -> str:
+    """A listed value as a turn says it: programmers write "guest_house"."""
+    return value.lower().replace("_", " ")
+
+
 def whole_words(words: str) -> re.Pattern[str]:
     """Finds these words where no other letter or digit touches them."""
     return re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")

@@ -115,11 +115,13 @@ NEAR: Final = 0.82
 is near enough to "centre" (0.83), "north" is not to "south" (0.6)."""
 
 
-def nearest(value: str, allowed: tuple[str, ...]) -> str | None:
-    """The value of a closed list that a text means, if it means one.
+def nearest(value: str, allowed: tuple[str, ...], *, whole: bool = False) -> str | None:
+    """The value of a closed list that a text means, if it means one; with `whole`, all of the text must mean it.
 
     >>> nearest("city Center", ("north", "centre")), nearest("4 stars", ("3", "4")), nearest("moon", ("north",))
     ('centre', '4', None)
+    >>> nearest("Center", ("north", "centre"), whole=True), nearest("not the north", ("north", "centre"), whole=True)
+    ('centre', None)
     """
     spoken = value.casefold().strip()
     known = {item.casefold(): item for item in allowed}
@@ -129,10 +131,11 @@ def nearest(value: str, allowed: tuple[str, ...]) -> str | None:
     if len(joined) == 1:
         return known[joined[0]]
     alike = [item for item in known if _digits(item) == _digits(spoken)]  # 2:00 is near 12:00, and something else
-    inside = [item for item in alike if _has_words(spoken, item)]
+    inside = [] if whole else [item for item in alike if _has_words(spoken, item)]
     if len(inside) == 1:
         return known[inside[0]]
-    near = {most_similar(word, alike, cutoff=NEAR) for word in [spoken, *spoken.split()]} - {None}
+    words = [] if whole else spoken.split()
+    near = {most_similar(word, alike, cutoff=NEAR) for word in [spoken, *words]} - {None}
     return known[str(near.pop())] if len(near) == 1 else None
 
 

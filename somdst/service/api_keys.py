@@ -25,6 +25,7 @@ VARIABLE = "SOMDST_API_KEYS"
 SHORTEST = 16
 """Fewest characters of a key. Sixteen random ones cannot be guessed."""
 HASHED = "sha256:"
+TENANT = r"[\w.-]{1,100}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,10 @@ def load_keys(path: str | Path | None, environment: Mapping[str, str]) -> Keys |
 
 def add_key(path: Path, tenant: str) -> str:
     """Add a new random key for a tenant to a key file, hashed. Returns the key, which is stored nowhere."""
+    if not re.fullmatch(TENANT, tenant, re.ASCII):
+        raise InputError(f"A tenant is 1 to 100 letters, digits, `_`, `.` and `-`, not {tenant!r:.120}.")
     key = secrets.token_urlsafe(24)
     line = f"{tenant}:{HASHED}{_digest(key).hex()}"
-    _pair(line, "the new line")
     before = _text(path) if path.exists() else ""
     if not before:
         _make_private(path)
@@ -153,7 +155,7 @@ def _pairs(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def _pair(line: str, where: str) -> tuple[str, str]:
     # The line itself stays out of the message: it may be a key.
     tenant, colon, key = (part.strip() for part in line.partition(":"))
-    if not colon or not re.fullmatch(r"[\w.-]{1,100}", tenant, re.ASCII):
+    if not colon or not re.fullmatch(TENANT, tenant, re.ASCII):
         raise InputError(f"Expected `tenant:key` in {where}, the tenant made of letters, digits, `_`, `.` and `-`.")
     if key.startswith(HASHED) and not re.fullmatch(r"[0-9a-f]{64}", key.removeprefix(HASHED)):
         raise InputError(f"The hashed key in {where} must be `{HASHED}` and 64 hexadecimal digits.")

@@ -125,11 +125,17 @@ def _add_problems(app: FastAPI) -> None:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
             return JSONResponse({"error": openapi.PROBLEMS[400]}, 400)
-        place = " of ".join(str(part)[:60] for part in reversed(first["loc"]))
-        sentence = f"In the request, {place}: {first['msg'][:1].lower()}{first['msg'][1:]}."
+        place = ".".join(str(part)[:60] for part in first["loc"][1:]) or str(first["loc"][0])
+        sentence = f"In the request, at `{place}`: {first['msg'][:1].lower()}{first['msg'][1:]}."
+        if first["loc"][:2] == ("body", "schema") and first["type"] in _SCHEMA_PROBLEMS:
+            sentence = f"In the request, `schema` must be {_SCHEMA_PROBLEMS[first['type']]}."
         return JSONResponse({"error": sentence.encode("ascii", "backslashreplace").decode()}, 422)
 
 
+_SCHEMA_PROBLEMS = {
+    "string_type": "a JSON object or text",
+    "string_pattern_mismatch": "a JSON object or the id of a stored schema, which is 24 hexadecimal digits",
+}
 _HTTP = {
     400: openapi.PROBLEMS[400],
     404: "There is nothing at this address: /openapi.json lists what there is.",

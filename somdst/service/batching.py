@@ -157,7 +157,7 @@ class Threads:
 
 
 def _give_up(future: asyncio.Future[Out]) -> None:
-    _settle(future, Overloaded("The service was too busy to start this turn in time: try again."))
+    _settle(future, Overloaded("The service was too busy to start this request in time: try again."))
 
 
 def _settle(future: asyncio.Future[Out], result: Out | Exception) -> None:

@@ -48,6 +48,15 @@ Query = Mapping[str, str | Sequence[str]]
 MAX_PAUSE = 5.0
 CONNECT_TIMEOUT = 5.0
 LOG_PAGE = 1000
+NEVER_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.LocalProtocolError,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+)
+"""Errors of requests that did not reach the service."""
 
 
 class ServiceError(SomdstError):
@@ -178,8 +187,8 @@ class Client:
             try:
                 response = self._http.request(method, path, json=body, params=query, headers=headers)
             except httpx.TransportError as error:
-                sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-                if last or (not sent and not self._reached):
+                sent = not isinstance(error, NEVER_SENT)
+                if last or (not sent and not self._reached) or isinstance(error, httpx.UnsupportedProtocol):
                     raise self._unreachable(error) from error
                 lost = lost or sent
                 time.sleep(_pause(attempt))

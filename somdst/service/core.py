@@ -21,7 +21,7 @@ from itertools import count
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
-from somdst.errors import Conflict, InputError, KeyReused, ModelError, NotFound, Overloaded, SomdstError, no_such
+from somdst.errors import Conflict, InputError, ModelError, NotFound, Overloaded, SomdstError, no_such
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import State
@@ -276,7 +276,7 @@ class Service:
                     break
                 await asyncio.sleep(pause)
         raise Overloaded(
-            f"Others kept writing to the conversation {conversation} until the time of this write was over: try again."
+            f"Other writes kept changing the conversation {conversation} until this one ran out of time: try again."
         )
 
     async def _attempt(
@@ -322,8 +322,7 @@ class Service:
 
 def _repeat(repeated: Repeated) -> Written:
     """The answer that a request with this key got before."""
-    if repeated.entry is None:
-        raise KeyReused("This Idempotency-Key was used before to make a conversation: use a new key for each request.")
+    assert repeated.entry is not None, "a key of a request that makes a conversation has another fingerprint"
     return Written(repeated.conversation, repeated.snapshot, repeated.entry)
 
 

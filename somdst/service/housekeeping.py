@@ -48,8 +48,9 @@ class Housekeeping:
             try:
                 if deleted := await asyncio.to_thread(self._store.expire):
                     log("expired", conversations=deleted)
-            except StoreError as error:
-                log("expiry failed", level=logging.ERROR, reason=str(error))
+            except Exception as error:  # whatever it is, the next round tries again
+                reason = str(error) if isinstance(error, StoreError) else type(error).__name__
+                log("expiry failed", level=logging.ERROR, reason=reason)
             await asyncio.sleep(EXPIRY_INTERVAL)
 
     def _remember(self, known: Sequence[ApiKey]) -> None:

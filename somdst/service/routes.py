@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -58,7 +59,7 @@ from somdst.service.views import (
     TurnsView,
     VersionView,
 )
-from somdst.store import Key, export
+from somdst.store import Damage, Key, export
 from somdst.tracking import edits
 from somdst.tracking.log import Result
 from somdst.tracking.records import Snapshot
@@ -388,8 +389,11 @@ async def export_corrections(
     await core.read(core.store.ping)  # while the status can still say so
     redacted = core.models.tracker.schema.redacted
 
+    def note_damage(damage: Damage) -> None:
+        log("not exported", level=logging.ERROR, conversation=damage.conversation, reason="damaged")
+
     def lines() -> Iterator[str]:
-        for dialogue in export(core.store, tenant=tenant, every=every, redacted=redacted):
+        for dialogue in export(core.store, tenant=tenant, every=every, redacted=redacted, damaged=note_damage):
             yield json.dumps(dialogue_to_json(dialogue)) + "\n"
 
     return StreamingResponse(lines(), media_type="application/x-ndjson")

@@ -66,7 +66,7 @@ def _parse(text: str) -> Any:
         raise SchemaError(f"The schema is not valid YAML: {error.problem or error.context}{place}.") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise SchemaError(
-            "The schema is not valid YAML: it has characters or a depth that YAML does not allow."
+            "The schema is not valid: it has characters, numbers or a depth that cannot be read."
         ) from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
@@ -19,7 +19,7 @@ from somdst.tracking.records import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A conversation whose log and snapshot disagree."""
+    """A conversation that cannot be read, or whose log and snapshot disagree."""
 
     conversation: str
     problem: str
@@ -72,15 +72,26 @@ def usage(store: Store, tenant: str) -> Usage:
 
 
 def export(
-    store: Store, *, tenant: str | None = None, every: bool = False, redacted: Sequence[str] = ()
+    store: Store,
+    *,
+    tenant: str | None = None,
+    every: bool = False,
+    redacted: Sequence[str] = (),
+    damaged: Callable[[Damage], object] | None = None,
 ) -> Iterator[Dialogue]:
     """Conversations that a person corrected, as dialogues to train on; with `every`, all that have a turn. Private
-    values are hidden: of the slots that a conversation's own log and schema name, and of `redacted`."""
+    values are hidden: of the slots that a conversation's own log and schema name, and of `redacted`. A damaged
+    conversation is left out, and `damaged` is told; without it, it is an error."""
+    damaged = damaged or _refuse
     for id in _ids(store, tenant=tenant, alive=True):
         with store.database.read() as connection:
             query = select(conversations.c.tenant, conversations.c.version).where(conversations.c.id == id)
             row = connection.execute(query).one_or_none()
-            log = read_entries(connection, id, upto=row.version) if row else []
+            try:
+                log = read_entries(connection, id, upto=row.version) if row else []
+            except (StateError, ValueError) as error:  # ValueError: not even JSON
+                damaged(Damage(id, str(error)))
+                continue
         if row is None or not (every or audit.corrected(log)):
             continue
         try:
@@ -88,9 +99,16 @@ def export(
             schema = store.schemas.of_conversation(row.tenant, own) if own else None
             dialogue = audit.to_dialogue(log, id=id, schema=schema, redacted=redacted)
         except StateError as error:
-            raise StoreError(f"The conversation {id} cannot be exported: {error} See `somdst store verify`.") from error
+            damaged(Damage(id, str(error)))
+            continue
         if dialogue.turns:
             yield dialogue
+
+
+def _refuse(damage: Damage) -> None:
+    raise StoreError(
+        f"The conversation {damage.conversation} cannot be exported: {damage.problem} See `somdst store verify`."
+    )
 
 
 def _ids(store: Store, *, tenant: str | None = None, alive: bool = False) -> Iterator[str]:

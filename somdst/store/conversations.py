@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -112,8 +112,6 @@ class Store:
         self.retention = retention
         self.clock = clock
         self.schemas = Schemas(self.database, clock)
-        # A process that was killed may have left erased text in the write-ahead log: the first `expire` looks.
-        self._unscrubbed = True
 
     def close(self) -> None:
         self.database.close()
@@ -141,16 +139,15 @@ class Store:
             query = query.where(conversations.c.subject == subject)
         with self.database.read() as connection:
             rows, more = newest_page(connection, query, conversations, limit=limit, after=after)
-        return Page(tuple(map(_record_of, rows)), more)
+        records = map(_record_or_error, rows)  # `verify` finds what is damaged; the others are listed
+        return Page(tuple(record for record in records if isinstance(record, Record)), more)
 
     def log(self, tenant: str, conversation: str, *, upto: int | None = None) -> list[Entry]:
         """The entries of a conversation, from the first to version `upto`, or all."""
-        with self.database.read() as connection:
-            version = self._version(connection, tenant, conversation)
-            upto = version if upto is None else upto
-            if not 0 <= upto <= version:
-                raise NotFound(f"The conversation {conversation} has versions 0 to {version}, not {upto}.")
-            return read_entries(connection, conversation, upto=upto)
+        version, found = self.log_part(tenant, conversation, limit=upto)
+        if upto is not None and not 0 <= upto <= version:
+            raise NotFound(f"The conversation {conversation} has versions 0 to {version}, not {upto}.")
+        return found
 
     def log_part(
         self, tenant: str, conversation: str, *, after: int = 0, limit: int | None = None
@@ -159,11 +156,14 @@ class Store:
         with self.database.read() as connection:
             version = self._version(connection, tenant, conversation)
             upto = version if limit is None else min(version, after + limit)
-            return version, read_entries(connection, conversation, after=after, upto=upto)
+            with _intact(conversation):
+                return version, read_entries(connection, conversation, after=after, upto=upto)
 
     def at(self, tenant: str, conversation: str, version: int) -> Snapshot:
         """The conversation as it was at a past version."""
-        return replay(self.log(tenant, conversation, upto=version))
+        log = self.log(tenant, conversation, upto=version)
+        with _intact(conversation):
+            return replay(log)
 
     def entry(self, tenant: str, conversation: str, version: int) -> Entry:
         """The entry that made this version."""
@@ -173,7 +173,8 @@ class Store:
             text = connection.execute(query).scalar()
         if text is None:
             raise NotFound(f"The conversation {conversation} has no entry {version}.")
-        return Entry.from_json(json.loads(text))
+        with _intact(conversation):
+            return Entry.from_json(json.loads(text))
 
     def find_keys(self, wanted: Sequence[tuple[str, Key]]) -> list[Repeated | KeyReused | None]:
         """What the request with each tenant's key did; None for one that was not done before."""
@@ -287,8 +288,7 @@ class Store:
         if unused_for is not None:
             due = or_(due, conversations.c.updated_at <= now - unused_for.total_seconds())
         deleted = self._delete(due, action=("", "expired", None))
-        if self._unscrubbed:
-            self._unscrubbed = not self.database.scrub()
+        self.database.scrub()  # text that was erased by another process, or while a reader was in the way
         return deleted
 
     def _delete(self, *conditions: ColumnElement[bool], action: tuple[str, str, str | None]) -> int:
@@ -301,9 +301,8 @@ class Store:
             if deleted:
                 record_action(connection, Action(self.clock(), tenant, name, detail or f"{deleted} conversations"))
         if deleted:
-            self._unscrubbed = True
-            with suppress(Unavailable):  # where a reader or a full disk is in the way, `expire` tries again
-                self._unscrubbed = not self.database.scrub()
+            with suppress(Unavailable):  # where a reader or a full disk is in the way, the next `expire` does it
+                self.database.scrub()
         return deleted
 
     # Helpers
@@ -378,19 +377,21 @@ def _record_of(row: Row[Any]) -> Record:
 
 def _record_or_error(row: Row[Any]) -> Record | StoreError:
     try:
-        return _record_of(row)
-    except (ValueError, StateError):
-        return StoreError(f"The stored conversation {row.id} is damaged: `somdst store verify` says how.")
+        with _intact(row.id):
+            return _record_of(row)
+    except StoreError as error:
+        return error
+
+
+@contextmanager
+def _intact(id: str) -> Iterator[None]:
+    """What is stored of a conversation is read here."""
+    try:
+        yield
+    except (ValueError, StateError) as error:  # ValueError: not even JSON
+        raise StoreError(f"The stored conversation {id} is damaged: `somdst store verify` says how.") from error
 
 
 def _row_of(record: Record) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "tenant": record.tenant,
-        "subject": record.subject,
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-        "expires_at": record.expires_at,
-        "version": record.version,
-        "snapshot": dump(record.snapshot),
-    }
+    columns = ("id", "tenant", "subject", "created_at", "updated_at", "expires_at", "version")
+    return {name: getattr(record, name) for name in columns} | {"snapshot": dump(record.snapshot)}

@@ -147,6 +147,10 @@ class Database:
             return StoreError(f"The database {name} is damaged: put a backup in its place.")
         if "unable to open database file" in message:
             return StoreError(f"The database {name} cannot be opened: check its folder and its permissions.")
+        if re.search(
+            r"authentication failed|no password supplied|no pg_hba|(database|role) .* does not exist", message
+        ):
+            return StoreError("The database refuses the connection: check user, password and database in its URL.")
         if "readonly database" in message:
             return StoreError(f"The database {name} cannot be written: check the permissions of it and its folder.")
         return Unavailable(_sentence(message))
@@ -192,10 +196,9 @@ def sqlite_file(url: str) -> Path | None:
 
 def _parse(url: str) -> URL:
     """A database URL; a plain path means an SQLite file."""
-    if file := sqlite_file(url):
-        url = f"sqlite:///{file}"
     try:
-        parsed = make_url(url)
+        file = sqlite_file(url)
+        parsed = make_url(url) if file is None else URL.create("sqlite", database=str(file) if file.name else "")
     except ArgumentError as error:
         raise StoreError("The database must be a path or a URL such as postgresql://user@host/name.") from error
     backend = parsed.get_backend_name()

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, inspect, text
 
 from somdst.errors import SomdstError, StoreError
+from somdst.store.layout import metadata
 from somdst.store.writes import dump
 from somdst.tracking import audit
 from somdst.tracking.old_logs import read_log
@@ -177,7 +178,9 @@ def migrate(connection: Connection, *, upto: int = LATEST) -> list[int]:
     applied = current(connection)
     refuse_newer(applied)
     if applied == 0:
-        if connection.dialect.name == "sqlite" and (others := inspect(connection).get_table_names()):
+        # A PostgreSQL database may have other tables beside ours, as long as no name is taken.
+        ours = None if connection.dialect.name == "sqlite" else metadata.tables
+        if others := [name for name in inspect(connection).get_table_names() if ours is None or name in ours]:
             raise _not_ours(f"a table {others[0]}")
         connection.execute(
             text("CREATE TABLE migrations (number INTEGER PRIMARY KEY, applied_at DOUBLE PRECISION NOT NULL)")
@@ -222,4 +225,6 @@ def current(connection: Connection) -> int:
     """The last step that was applied; 0 for an empty database."""
     if not inspect(connection).has_table("migrations"):
         return 0
+    if "number" not in {column["name"] for column in inspect(connection).get_columns("migrations")}:
+        raise _not_ours("a table migrations that something else made")
     return int(connection.execute(text("SELECT max(number) FROM migrations")).scalar() or 0)

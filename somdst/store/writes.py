@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, and_, delete, func, or_, select, update
+from sqlalchemy import Connection, Row, Table, and_, delete, func, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from somdst.errors import Conflict, KeyReused, NotFound, StoreError
@@ -199,4 +199,8 @@ def with_free_keys(connection: Connection, rows: Sequence[PreparedWrite], accept
             kept.append(i)
         else:
             left_out.add(write.conversation)
+    taken = [pair for pair, (i, _) in claims.items() if i in first and i not in kept]
+    if taken:  # by writes that are left out: they are free for whoever tries again
+        keys = idempotency_keys.c
+        connection.execute(delete(idempotency_keys).where(tuple_(keys.tenant, keys.key).in_(taken)))
     return kept

@@ -12,6 +12,7 @@ from itertools import accumulate
 from somdst.memory.dialogue import Dialogue, Turn
 from somdst.memory.schema import Schema
 from somdst.memory.state import State, Value
+from somdst.model.text import whole_words
 from somdst.tracking.log import EMPTY, append, replay
 from somdst.tracking.records import (
     WINDOW,
@@ -204,6 +205,6 @@ def _about(entry: Entry, change: Change, said: Sequence[str], earliest: int) -> 
     if entry.kind == "confirm" and asked is not None:
         return max(asked, earliest)
     if isinstance(change.after, str):
-        value = change.after.casefold()
-        return next((place for place in range(len(said) - 1, earliest - 1, -1) if value in said[place]), len(said) - 1)
+        value, last = whole_words(change.after.casefold()), len(said) - 1
+        return next((place for place in range(last, earliest - 1, -1) if value.search(said[place])), last)
     return len(said) - 1

@@ -122,7 +122,9 @@ class Conversation(HasSnapshot):
     def history(self, slot: str) -> tuple[SlotEvent, ...]:
         """Why does this slot have its value? Everything that happened to it, oldest first, also under an earlier
         schema."""
-        return slot_history(self._entries, slot) or slot_history(self._entries, self.now.slot(slot))
+        if not (events := slot_history(self._entries, slot)):
+            self.now.slot(slot)  # a slot that was never written is no error, a misspelt one is
+        return events
 
     def to_dialogue(self, *, id: str) -> Dialogue:
         """The turns with their corrected states, to train on. Private values are hidden."""

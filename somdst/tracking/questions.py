@@ -120,8 +120,9 @@ def confirm(change: Change, slot: Slot) -> str:
 
 
 def _phrase(slot: Slot) -> str:
-    """The description up to its first comma or full stop, to stand inside a question; empty where it is too long."""
-    phrase = re.split(r"[,.;:(]", " ".join(slot.description.split()))[0].strip()
+    """The description up to its first comma or full stop, to stand inside a question; empty where it is too long. The
+    full stop of an abbreviation ends no sentence: what comes behind it starts with a small letter, or is one more."""
+    phrase = re.split(r"[,;:(]|(?<!\.\w)\.(?=\s+[A-Z]|\s*$)", " ".join(slot.description.split()))[0].strip()
     phrase = re.sub(r"^(the|a|an) ", "", phrase, flags=re.IGNORECASE)
     if phrase[1:2].islower():  # not an abbreviation
         phrase = phrase[0].lower() + phrase[1:]

@@ -97,17 +97,16 @@ def reads_schemas(predictor: Predictor) -> bool:
     return not getattr(predictor, "fixed_schema", True)
 
 
-def step_each(predictor: Predictor, steps: Sequence[Step], rules: Rules | Sequence[Rules]) -> list[Result | Exception]:
+def step_each(predictor: Predictor, steps: Sequence[Step], rules: Sequence[Rules]) -> list[Result | Exception]:
     """Like `step`, but a turn that cannot be tracked gives its error, and the others are tracked."""
-    each = [rules] * len(steps) if isinstance(rules, Rules) else rules
     try:
         for _, turn in steps:
             check_turn(turn)
-        return list(step(predictor, steps, each))
+        return list(step(predictor, steps, rules))
     except Exception as error:
         if len(steps) == 1:
             return [error]
-    return [result for one, own in zip(steps, each, strict=True) for result in step_each(predictor, [one], [own])]
+    return [result for one, own in zip(steps, rules, strict=True) for result in step_each(predictor, [one], [own])]
 
 
 def check_turn(turn: Turn) -> None:

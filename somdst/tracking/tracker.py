@@ -162,7 +162,7 @@ class Tracker:
         known = value_from_json(value.strip())
         if allowed is None or not isinstance(known, str):
             return known
-        if (near := nearest(known, allowed)) is None:
+        if (near := nearest(known, allowed, whole=True)) is None:
             more = f" and {len(allowed) - 20:,} more" if len(allowed) > 20 else ""
             raise InputError(f'"{value}" is not among the values of "{slot}": {", ".join(allowed[:20])}{more}.')
         return near
