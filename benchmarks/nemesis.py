@@ -70,10 +70,9 @@ class Replica(Service):
     def kill_and_stay(self) -> None:
         """It is not started again until `come_back`."""
         os.kill(super().pid, signal.SIGSTOP)
+        _until_state(super().pid, "T")  # else it may still bury its child
         os.kill(self.child, signal.SIGKILL)
-        state = Path(f"/proc/{self.child}/stat")
-        while state.read_text().rpartition(")")[2].split()[0] != "Z":  # then it has no file open any more
-            time.sleep(0.005)
+        _until_state(self.child, "Z")  # then it has no file open any more
 
     def come_back(self) -> None:
         os.kill(super().pid, signal.SIGCONT)
@@ -88,6 +87,12 @@ class Replica(Service):
     def handles(self) -> int:
         """Open files and connections."""
         return len(os.listdir(f"/proc/{self.child}/fd"))  # noqa: PTH208
+
+
+def _until_state(pid: int, state: str) -> None:
+    """Wait until a process is stopped (T) or a zombie (Z)."""
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != state:
+        time.sleep(0.005)
 
 
 def start_replicas(number: int, database: str, folder: Path, *options: str) -> list[Replica]:

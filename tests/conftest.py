@@ -14,9 +14,11 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shell ignores Ctrl-C in what it runs in the background, and processes inherit that; tests interrupt themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# No example of Hypothesis fails because the machine is busy.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# No example of Hypothesis fails because the machine is busy, or by chance. To look for new ones:
+# HYPOTHESIS_PROFILE=hunting.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("hunting", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "patient"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

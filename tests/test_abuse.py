@@ -113,7 +113,8 @@ def test_a_dialogue_that_is_refused_counts_as_one_turn(tmp_path: Path, turns: ob
     limits = ("--turns-per-second", "0.0001")
     with Server(str(tmp_path / "c.sqlite"), *limits) as server, httpx.Client(base_url=server.url, timeout=LIMIT) as web:
         assert web.post("/v1/track", json={"turns": turns}).status_code == 422
-        assert web.post("/v1/track", json={"turns": [{"user": "x"}]}).headers["retry-after"] == "10000"
+        refused = web.post("/v1/track", json={"turns": [{"user": "x"}]})
+        assert 9_000 < int(refused.headers["retry-after"]) <= 10_000
 
 
 def test_bytes_are_counted_as_they_are_written(database: str) -> None:
@@ -189,7 +190,7 @@ def test_over_http(tmp_path: Path) -> None:
         assert web.post(f"{path}/turns", json={"user": "hotel area north"}).status_code == 200
         for body in ({"user": "hotel area south"}, {"nonsense": 1}):
             refused = web.post(f"{path}/turns", json=body)
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "10000")
+            assert refused.status_code == 429 and 9_000 < int(refused.headers["retry-after"]) <= 10_000
         assert web.post("/v1/track", json={"turns": [{"user": "x"}]}).status_code == 429
         assert web.get(path).json()["version"] == 1, "reading is not limited, and nothing was written"
         assert web.delete(path).status_code == 204, "nor is erasing"

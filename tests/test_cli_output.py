@@ -41,6 +41,8 @@ def test_json_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_progress_is_for_terminals(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for variable in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("FORCE_COLOR" if terminal else "NO_COLOR", "1")
     with Bar("evaluating", 3) as bar:
         assert capsys.readouterr().err == "", "nothing is drawn before work starts"

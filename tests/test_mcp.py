@@ -360,7 +360,7 @@ def test_over_http_to_a_real_socket(tmp_path: Path) -> None:
             await book(client)
         async with Client(url, mode="legacy") as client:  # what clients spoke before the protocol had no sessions
             await book(client)
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=LIMIT) as http:
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
             accept = {"Accept": "application/json, text/event-stream"}
             for headers, status in (
@@ -399,7 +399,7 @@ def test_over_http_a_tenant_sees_its_own_conversations(tmp_path: Path) -> None:
             for name in OVER_HTTP:
                 schema, sentence = BAD[name]
                 assert re.search(sentence, await other.problem("track_turn", user="hello", schema=schema)), name
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=LIMIT) as http:
             assert (await http.post(url, json={})).status_code == 401
 
     database = str(tmp_path / "conversations.sqlite")

@@ -185,7 +185,7 @@ def _send(case: schemathesis.Case, url: str) -> None:
 
 
 def _send_one(case: schemathesis.Case, url: str, headers: dict[str, str]) -> None:
-    response = case.call(base_url=url, headers=headers)
+    response = case.call(base_url=url, headers=headers, timeout=LIMIT)
     if response.status_code == 200 and headers["Accept"] != "*/*":
         assert response.headers["content-type"][0].split(";")[0] == headers["Accept"].split(";")[0]
     checks = [schemathesis.checks.CHECKS.get_one(name) for name in CHECKS]

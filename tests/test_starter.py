@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 def somdst(*words: str, folder: Path, text: str = "") -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "somdst", *words], cwd=folder, input=text, capture_output=True, text=True, timeout=600
+        [sys.executable, "-m", "somdst", *words], cwd=folder, input=text, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -31,7 +31,7 @@ def test_twenty_dialogues_are_enough_to_follow_new_ones(tmp_path: Path) -> None:
     assert json.loads(told)["dialogues"][0]["turns"][0]["state"]["pizza-size"] == "large", "before any training"
     somdst(*check, folder=project)
     train[train.index("--epochs") + 1] = "16"  # fewer than the README's, to save time
-    somdst(*train, "--set", "evaluate_every=16", folder=project)
+    somdst(*train, "--set", "evaluate_every=16", "--set", "precision=fp32", folder=project)
     measured = json.loads(somdst("evaluate", "model", "dev.jsonl", "--json", folder=project))
     assert measured["joint_goal_accuracy"] >= 33, "without the shipped tracker to go on from it is 0"
     told = somdst(*track, "--json", folder=project, text="Two large mushroom pizzas, please.\n")

@@ -262,7 +262,8 @@ def test_in_a_real_terminal(tmp_path: Path) -> None:
     script = tmp_path / "talk.py"
     script.write_text(talking_script())
     master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
+    environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
+    environment |= {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
     process = subprocess.Popen([sys.executable, str(script)], stdin=slave, stdout=slave, stderr=slave, env=environment)
     os.close(slave)
     seen = bytearray()
