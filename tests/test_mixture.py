@@ -15,7 +15,7 @@ from somdst.corpora.made import made_dialogue
 from somdst.corpora.synthetic import SYNTHETIC_SCHEMA, synthetic_dialogues
 from somdst.errors import CorpusError, InputError
 from somdst.learn.batches import examples_of
-from somdst.learn.mixture import Corpus, Made, Mixture, Variation, parse_mix, shown_with, vary
+from somdst.learn.mixture import Existing, Made, Mixture, Variation, parse_mix, shown_with, vary
 from somdst.learn.noise import ValuePool
 from somdst.learn.settings import load_settings
 from somdst.learn.training import train
@@ -63,7 +63,7 @@ def test_no_domain_about_the_same_is_added(name: str) -> None:
 
 
 def test_wrong_memories_of_renamed_slots_have_values_of_these_slots() -> None:
-    source = Corpus([DIALOGUE], None, Variation(paraphrase=1.0))
+    source = Existing([DIALOGUE], None, Variation(paraphrase=1.0))
     made = Mixture({"": source}, {"": 1.0}, turns=1, paraphrases={"Banks_1": (VARIANT,)})
     [example] = made.examples(0)
     assert example.pool.values == {"Banks_13-sum_of_money": ("5",)}
@@ -85,7 +85,7 @@ def test_as_many_turns_are_shown_as_have_the_values_that_are_written() -> None:
 def test_a_mixture_learns_from_labelled_turns_only() -> None:
     unlabelled = replace(DIALOGUE, turns=(*TURNS, Turn("", "thanks", None)))
     with pytest.raises(CorpusError, match="The dialogue bank has turns without a `state`"):
-        Corpus([unlabelled], None, Variation())
+        Existing([unlabelled], None, Variation())
 
 
 def test_descriptions_are_left_out() -> None:
@@ -96,7 +96,7 @@ def test_descriptions_are_left_out() -> None:
 def mixture(seed: int = 0) -> Mixture:
     written = load_domains("train")
     sources = {
-        "synthetic": Corpus(synthetic_dialogues(dialogues=20), SYNTHETIC_SCHEMA, Variation(histories=(1, 3))),
+        "synthetic": Existing(synthetic_dialogues(dialogues=20), SYNTHETIC_SCHEMA, Variation(histories=(1, 3))),
         "domains": Made(lambda name: made_dialogue(name, written), Variation(drop=0.5)),
     }
     return Mixture(sources, {"synthetic": 0.25, "domains": 0.75}, turns=200, seed=seed)
@@ -119,7 +119,7 @@ def test_memories_of_an_earlier_model() -> None:
     dialogues = synthetic_dialogues(dialogues=5)
     filled = next(iter(dialogues[0].turns[0].state or ()))
     own = {(dialogues[0].id, 1): State({filled: "something else"})}
-    source = Corpus(dialogues, SYNTHETIC_SCHEMA, Variation(drop=1.0, distract=1.0), own)
+    source = Existing(dialogues, SYNTHETIC_SCHEMA, Variation(drop=1.0, distract=1.0), own)
     examples = Mixture({"": source}, {"": 1.0}, turns=100, distractors=[BANK]).examples(0)
     fed = {(example.dialogue.id, example.number): example.own for example in examples if example.own is not None}
     assert fed == own

@@ -23,7 +23,7 @@ Writes = Literal["every", "every-non-null", "ours"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Listed:
     name: str
     title: str
     """As in the paper's tables."""
@@ -51,29 +51,29 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry(SOM_DST, "SOM-DST", "", "turn with state", "operations; copy generator for changed slots", False, "ours"),
-    Entry("trade", "TRADE", "trade:Trade", "history", "gate; copy generator for all slots", False, "every"),
-    Entry("comer", "COMER", "comer:Comer", "turn with state", "three-level decoder", False, "every-non-null"),
-    Entry("nadst", "NADST", "nadst:Nadst", "history", "gate; fertility; parallel tokens", False, "every-non-null"),
-    Entry("ml-bst", "ML-BST", "ml_bst:MlBst", "turn with state", "copy generator for all slots", False, "every"),
-    Entry("dst-reader", "DST Reader", "dst_reader:DstReader", "history", "carry-over; type; span", False, "ours"),
-    Entry(
+    Listed(SOM_DST, "SOM-DST", "", "turn with state", "operations; copy generator for changed slots", False, "ours"),
+    Listed("trade", "TRADE", "trade:Trade", "history", "gate; copy generator for all slots", False, "every"),
+    Listed("comer", "COMER", "comer:Comer", "turn with state", "three-level decoder", False, "every-non-null"),
+    Listed("nadst", "NADST", "nadst:Nadst", "history", "gate; fertility; parallel tokens", False, "every-non-null"),
+    Listed("ml-bst", "ML-BST", "ml_bst:MlBst", "turn with state", "copy generator for all slots", False, "every"),
+    Listed("dst-reader", "DST Reader", "dst_reader:DstReader", "history", "carry-over; type; span", False, "ours"),
+    Listed(
         *("ds-dst", "DS-DST", "ds_dst:DsDst", "slots with history"),
         *("gate; span, or distance to value vectors", False, "every-non-null"),
     ),
-    Entry(
+    Listed(
         *("dst-picklist", "DST-picklist", "ds_dst:DstPicklist", "slots with history"),
         *("gate; distance to value vectors", True, "every-non-null"),
     ),
-    Entry("sumbt", "SUMBT", "sumbt:Sumbt", "turns", "distance to value vectors", True, "every"),
-    Entry("hyst", "HyST", "hyst:Hyst", "turns", "softmax over values, or n-grams of the turn", False, "every"),
-    Entry("fjst", "FJST", "fjst:Fjst", "history", "softmax over values", True, "every"),
-    Entry("hjst", "HJST", "hjst:Hjst", "turns", "softmax over values", True, "every"),
+    Listed("sumbt", "SUMBT", "sumbt:Sumbt", "turns", "distance to value vectors", True, "every"),
+    Listed("hyst", "HyST", "hyst:Hyst", "turns", "softmax over values, or n-grams of the turn", False, "every"),
+    Listed("fjst", "FJST", "fjst:Fjst", "history", "softmax over values", True, "every"),
+    Listed("hjst", "HJST", "hjst:Hjst", "turns", "softmax over values", True, "every"),
 )
 SYSTEMS = {entry.name: entry for entry in _ENTRIES}
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> Listed:
     if name not in SYSTEMS:
         raise InputError(no_such("system", name, SYSTEMS))
     return SYSTEMS[name]

@@ -41,7 +41,7 @@ class Sequences(NamedTuple):
     mask: Tensor  # [S, K]
 
 
-class Written(NamedTuple):
+class Decoded(NamedTuple):
     """One sequence as it was decoded."""
 
     items: list[int]
@@ -215,13 +215,13 @@ class Comer(System):
         owners: list[int],
         parent: Tensor | None,
         allowed: Tensor | None,
-    ) -> list[Written]:
+    ) -> list[Decoded]:
         """S sequences, item by item, until all have ended."""
         H, parts, cell = H[owners], fed.parts[owners], self.cells(h[owners])
         e = self.first[level].expand(len(owners), 1, -1)
         table, stop = self.table(level), self.stop(level)
         free = torch.ones(len(owners), len(table), dtype=torch.bool, device=H.device) if allowed is None else allowed
-        found = [Written([], [], []) for _ in owners]
+        found = [Decoded([], [], []) for _ in owners]
         ended = [False] * len(owners)
         for _ in range(len(table) if level < 2 else self.encoder.config.max_value_length):
             y, logits, cell = self.step(level, e, cell, H, parts, parent, free)

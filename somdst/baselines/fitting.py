@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from somdst.baselines.catalogue import Entry, find
+from somdst.baselines.catalogue import Listed, find
 from somdst.baselines.ontology import FILE, Ontology
 from somdst.baselines.system import Batch, Recurrent, Shown, System
 from somdst.baselines.system_predictor import SystemPredictor
@@ -49,7 +49,7 @@ def kind_of(name: str) -> Kind:
 class SystemKind(Kind):
     """Any system of the catalogue but SOM-DST."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Listed) -> None:
         self.entry = entry
         self.made: type[System] = entry.load()
 

@@ -215,14 +215,14 @@ def span_said(encoder: Encoder, encoding: Encoding, first: int, last: int, proba
 # Copied values.
 
 
-class Written(NamedTuple):
+class ValueTokens(NamedTuple):
     """The values of all slots as tokens; NULL is written as [NULL]."""
 
     tokens: Tensor  # [B, J, K] padded after [EOS]
     mask: Tensor  # [B, J, K]
 
 
-def written(encoder: Encoder, states: Sequence[Mapping[str, Value]]) -> Written:
+def value_tokens(encoder: Encoder, states: Sequence[Mapping[str, Value]]) -> ValueTokens:
     rules = encoder.table().rules
     rows = [[encoder.encode_value(state.get(slot), rules) for slot in encoder.schema.slots] for state in states]
     K = max(len(ids) for row in rows for ids in row)
@@ -232,7 +232,7 @@ def written(encoder: Encoder, states: Sequence[Mapping[str, Value]]) -> Written:
         for j, ids in enumerate(row):
             tokens[b, j, : len(ids)] = torch.tensor(ids)
             mask[b, j, : len(ids)] = True
-    return Written(tokens, mask)
+    return ValueTokens(tokens, mask)
 
 
 class Sampled(NamedTuple):
@@ -259,7 +259,7 @@ def sample_slots(filled: Tensor) -> Sampled:
 def copy_loss(
     generator: SlotValueGenerator,
     embeddings: nn.Embedding,
-    target: Written,
+    target: ValueTokens,
     chosen: Sampled,
     first: Tensor,
     start: Tensor,

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from somdst.baselines.heads import SlotQueries, Written, copied_values, copy_loss, sample_slots, written
+from somdst.baselines.heads import SlotQueries, ValueTokens, copied_values, copy_loss, sample_slots, value_tokens
 from somdst.baselines.system import PARTS, Asking, Fed, Said, Shown, System
 from somdst.learn.model import SlotValueGenerator
 from somdst.learn.torch_predictor import model_options
@@ -42,8 +42,8 @@ class MlBst(System):
     def in_decoder(self, name: str) -> bool:
         return super().in_decoder(name) and "_path." not in name  # attention learns at the encoder's rate
 
-    def labels(self, shown: Sequence[Shown]) -> Written:
-        return written(self.encoder, [one.goal for one in shown])
+    def labels(self, shown: Sequence[Shown]) -> ValueTokens:
+        return value_tokens(self.encoder, [one.goal for one in shown])
 
     def fused(self, fed: Fed, H: Tensor) -> Tensor:
         """The product of each pair's domain and slot: [B, J, D]"""
@@ -53,7 +53,7 @@ class MlBst(System):
         domains = self.domain_path(queries.domains.expand(B, -1, -1), H, memory_key_padding_mask=unsaid)
         return self.normalisation(domains[:, queries.domain_of] * slots[:, queries.name_of])
 
-    def losses(self, fed: Fed, labels: Written) -> tuple[Tensor, Tensor]:
+    def losses(self, fed: Fed, labels: ValueTokens) -> tuple[Tensor, Tensor]:
         H, _ = self.encode(fed)
         pairs = self.fused(fed, H)
         chosen = sample_slots(labels.tokens[..., 0] != self.encoder.null)

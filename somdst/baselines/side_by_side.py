@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from somdst.baselines.catalogue import SYSTEMS, Entry, find
+from somdst.baselines.catalogue import SYSTEMS, Listed, find
 from somdst.baselines.growth import USUAL_VALUES, Point, all_sizes, measure_growth, untrained, watching_encoder
 from somdst.baselines.ontology import Missing, Ontology
 from somdst.baselines.system_predictor import SystemPredictor
@@ -83,7 +83,7 @@ class SystemResult:
     """How many of them have the gold state."""
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> Listed:
         return find(self.system)
 
     def to_json(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class _Comparing:
     def dev(self) -> tuple[Dialogue, ...]:
         return self.task.first_dev(self.settings.dev_limit)
 
-    def run(self, entries: Sequence[Entry]) -> tuple[tuple[SystemResult, ...], Growth, bool]:
+    def run(self, entries: Sequence[Listed]) -> tuple[tuple[SystemResult, ...], Growth, bool]:
         results = []
         for entry in entries:
             result = kept(self._file(entry), SystemResult, self._key(entry))
@@ -194,10 +194,10 @@ class _Comparing:
 
     # Results that are kept
 
-    def _file(self, entry: Entry) -> Path:
+    def _file(self, entry: Listed) -> Path:
         return self.out / RESULTS / f"{entry.name}.json"
 
-    def _key(self, entry: Entry) -> dict[str, Any]:
+    def _key(self, entry: Listed) -> dict[str, Any]:
         settings = self._settings(entry).model_dump(mode="json")
         parts = {"train": self.task.dialogues, "dev": self.dev, "test": self.test}
         read = {part: contents(dialogues) for part, dialogues in parts.items()}
@@ -206,7 +206,7 @@ class _Comparing:
 
     # Measuring
 
-    def _measured(self, entry: Entry, done: TrainResult) -> SystemResult:
+    def _measured(self, entry: Listed, done: TrainResult) -> SystemResult:
         dev = self._runs(entry, "dev", self.dev)
         test = self._runs(entry, "test", self.test) if self.test else None
         turns = [turn for one in dev.runs for turn in one.turns]
@@ -225,27 +225,27 @@ class _Comparing:
             right=right,
         )
 
-    def _settings(self, entry: Entry) -> Settings:
+    def _settings(self, entry: Listed) -> Settings:
         evaluated = min(self.settings.dev_limit or EVALUATED, EVALUATED)
         same = {"system": entry.name, "dev_limit": evaluated, "evaluate_every": ONCE, "tell_apart": False}
         return self.settings.model_copy(update=same)
 
-    def _listener(self, entry: Entry) -> Listener:
+    def _listener(self, entry: Listed) -> Listener:
         return within(self.progress, entry.name)
 
-    def _runs(self, entry: Entry, part: str, dialogues: Sequence[Dialogue]) -> Saved:
+    def _runs(self, entry: Listed, part: str, dialogues: Sequence[Dialogue]) -> Saved:
         """A system's predictions. They are kept in its folder, so that a resumed comparison has them at once."""
         phase = Phase(f"comparing on {part}", count_turns(dialogues), self._listener(entry))
         predictor = self._predictor(entry)
         predictor.precision = machine.precision_in(self.settings.precision)  # as in training: some take long for this
         return predictions(self.out / entry.name, predictor, dialogues, part=part, progress=phase.advance)
 
-    def _predictor(self, entry: Entry) -> SystemPredictor | TorchPredictor:
+    def _predictor(self, entry: Listed) -> SystemPredictor | TorchPredictor:
         predictor = open_predictor(self.out / entry.name, engine="torch")
         assert isinstance(predictor, (SystemPredictor, TorchPredictor))
         return predictor
 
-    def _cost(self, entry: Entry) -> Cost:
+    def _cost(self, entry: Listed) -> Cost:
         dialogues, listener = self.dev[: self.timed], self._listener(entry)
         settings = fitted(self._settings(entry), self.task.schema)
         plain = settings.model_copy(update={"system": SOM_DST})
@@ -253,7 +253,7 @@ class _Comparing:
         phase = Phase("timing", count_turns(dialogues), listener)
         return time_conversations(self._predictor(entry), bare, dialogues, phase)
 
-    def _growth(self, entries: Sequence[Entry]) -> Growth:
+    def _growth(self, entries: Sequence[Listed]) -> Growth:
         """Kept only if all of these were measured together."""
         file, dialogues = self.out / RESULTS / GROWTH, self.dev[: self.timed]
         systems = [fitted(self._settings(entry), self.task.schema) for entry in entries]

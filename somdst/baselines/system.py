@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from somdst.baselines import feeding
-from somdst.baselines.catalogue import Entry
+from somdst.baselines.catalogue import Listed
 from somdst.baselines.ontology import FIRST, Ontology
 from somdst.learn.model import TextEncoder
 from somdst.learn.tensors import Losses
@@ -92,11 +92,11 @@ class Asking:
 
 
 class System(nn.Module, ABC):
-    entry: Entry
+    entry: Listed
     rows: ClassVar[int] = 32
     """Turns that are decided on together."""
 
-    def __init__(self, entry: Entry, network: Any, encoder: Encoder, ontology: Ontology, *, dropout: float) -> None:
+    def __init__(self, entry: Listed, network: Any, encoder: Encoder, ontology: Ontology, *, dropout: float) -> None:
         super().__init__()
         self.entry, self.encoder, self.ontology, self.schema = entry, encoder, ontology, encoder.schema
         self.text_encoder = TextEncoder(network)

@@ -24,14 +24,14 @@ from torch import Tensor
 from somdst.baselines.heads import (
     VALUE,
     SlotQueries,
-    Written,
+    ValueTokens,
     copied_values,
     copy_loss,
     gate_head,
     gated,
     gates,
     sample_slots,
-    written,
+    value_tokens,
 )
 from somdst.baselines.system import Asking, Fed, Said, Shown, System
 from somdst.learn.model import NOTHING, SlotValueGenerator
@@ -40,7 +40,7 @@ from somdst.learn.torch_predictor import model_options
 
 class Labels(NamedTuple):
     gates: Tensor  # [B, J]
-    values: Written
+    values: ValueTokens
 
 
 class Trade(System):
@@ -53,7 +53,7 @@ class Trade(System):
 
     def labels(self, shown: Sequence[Shown]) -> Labels:
         goals = [one.goal for one in shown]
-        return Labels(torch.tensor([gates(self.schema, goal) for goal in goals]), written(self.encoder, goals))
+        return Labels(torch.tensor([gates(self.schema, goal) for goal in goals]), value_tokens(self.encoder, goals))
 
     def gate_logits(self, fed: Fed, H: Tensor, h: Tensor) -> Tensor:
         """From the context of the first step, c^0 = P_ctx H: [B, J, 3]"""

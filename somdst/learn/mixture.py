@@ -67,7 +67,7 @@ class DialogueSource(Protocol):
         ...
 
 
-class Corpus:
+class Existing:
     """Dialogues that exist. An epoch takes a random part of them, or all of them several times."""
 
     def __init__(
@@ -272,7 +272,7 @@ def read_mixture(task: Task, settings: Settings, own_states: OwnStates | None = 
     """The corpus of a task, with the memories of an earlier model, together with those of `settings.mix`."""
     shares = parse_mix(settings.mix)
     written = load_domains("train")
-    sources: dict[str, DialogueSource] = {"": Corpus(task.dialogues, task.schema, OWN, own_states)}
+    sources: dict[str, DialogueSource] = {"": Existing(task.dialogues, task.schema, OWN, own_states)}
     distractors = [task.schema, *(_made(f"distract-{number}", written) for number in range(DISTRACTING))]
     paraphrases: Paraphrases = {}
     for name in shares:
@@ -281,7 +281,7 @@ def read_mixture(task: Task, settings: Settings, own_states: OwnStates | None = 
             continue
         opened = open_part(name, "train")
         guided = any(dialogue.schema for dialogue in opened.dialogues)
-        sources[name] = Corpus(opened.dialogues, None if guided else schema_for([opened]), GUIDED if guided else OWN)
+        sources[name] = Existing(opened.dialogues, None if guided else schema_for([opened]), GUIDED if guided else OWN)
         own = {dialogue.schema.id: dialogue.schema for dialogue in opened.dialogues if dialogue.schema}
         distractors += own.values()
         if guided and settings.paraphrases is not None:
