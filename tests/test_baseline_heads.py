@@ -24,7 +24,7 @@ from somdst.baselines.heads import (  # noqa: E402
     last_mention,
     sample_slots,
     span_said,
-    written,
+    value_tokens,
 )
 from somdst.baselines.hyst import hinge as candidate_hinge  # noqa: E402
 from somdst.baselines.ml_bst import MlBst  # noqa: E402
@@ -221,7 +221,7 @@ def test_slot_queries_start_from_the_names() -> None:
 
 def test_values_as_tokens() -> None:
     encoder = tiny.encoder()
-    found = written(encoder, STATES)
+    found = value_tokens(encoder, STATES)
     as_text = [[tiny.tokens(encoder, row.tolist()) for row in turn] for turn in found.tokens]
     assert as_text[0] == ["north [EOS] [EOS]", "tex mex [EOS]", "[NULL] [EOS] [EOS]"]
     assert as_text[1] == ["south [EOS] [EOS]", "[NULL] [EOS] [EOS]", "dont care [EOS]"]
