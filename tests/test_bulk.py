@@ -171,7 +171,7 @@ def test_targets_that_are_refused(tmp_path: Path) -> None:
     source = write(tmp_path / "in.jsonl", dialogues(2))
     (tmp_path / "there.jsonl").write_text("precious")
     for target, sentence in [
-        ("there.jsonl", "there already"),
+        ("there.jsonl", "already exists"),
         ("out.jsonl.gz", "plain file"),
         ("out.parquet", "--engine ray"),
         ("no/where.jsonl", "folder that exists"),

@@ -113,7 +113,7 @@ def test_work_that_raises_is_told_to_everybody() -> None:
 def test_one_bad_turn_spoils_no_other() -> None:
     turns = [Turn("", words) for words in ("hotel area north", "", "hotel area south", "x" * 30_000, "hotel area east")]
     tracker = Tracker(RulePredictor())
-    results = step_each(tracker.predictor, [(EMPTY, turn) for turn in turns], tracker.rules)
+    results = step_each(tracker.predictor, [(EMPTY, turn) for turn in turns], [tracker.rules] * len(turns))
     assert [type(result) for result in results] == [Result, InputError, Result, InputError, Result]
 
 

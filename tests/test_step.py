@@ -32,7 +32,7 @@ def test_a_step_gives_the_entry_the_memory_and_what_the_model_said() -> None:
 def test_a_bad_turn_spoils_no_other() -> None:
     tracker = Tracker(RulePredictor())
     turns = [Turn("", "hotel area north"), Turn("", " "), Turn("", "hotel area south")]
-    north, error, south = step_each(tracker.predictor, [(EMPTY, turn) for turn in turns], tracker.rules)
+    north, error, south = step_each(tracker.predictor, [(EMPTY, turn) for turn in turns], [tracker.rules] * len(turns))
     assert "The turn is empty" in str(error)
     assert [result.state["hotel-area"] for result in (north, south) if not isinstance(result, Exception)] == [
         "north",

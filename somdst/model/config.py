@@ -34,8 +34,8 @@ class Design(BaseModel):
     )
     slot_names: SlotNames = Field(
         default="none",
-        description="Names of slots in the input, if compact: none, all, or others (for schemas other than its own). "
-        "Schemas whose names take more than 120 word pieces are read without them.",
+        description="Names of slots in the input, if compact: none, all, or others (for schemas other than its own); "
+        "up to 120 word pieces.",
     )
     operation_set: str = Field(
         default="4",
