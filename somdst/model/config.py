@@ -34,8 +34,7 @@ class Design(BaseModel):
     )
     slot_names: SlotNames = Field(
         default="none",
-        description="Names of slots in the input, if compact: none, all, or others (for schemas other than its own); "
-        "up to 120 word pieces.",
+        description="Slots' names in the input, up to 120 pieces: none, all, or others (schemas other than its own).",
     )
     operation_set: str = Field(
         default="4",
