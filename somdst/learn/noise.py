@@ -60,7 +60,8 @@ def corrupt(
     add: float = 0.2,
     rng: random.Random,
 ) -> State:
-    """The state with each filled slot emptied or replaced with these chances, and maybe a wrong slot filled.
+    """The state with each filled slot emptied or replaced with these chances, and maybe a wrong slot filled: with a value
+    of its own, or with that of another slot.
 
     No other chances were better (docs/experiments.md), so they are not settings.
     """
@@ -73,9 +74,15 @@ def corrupt(
             changed[slot] = pool.draw(schema[slot], rng)
     if rng.random() < add:
         slot = rng.choice(schema.slots)
-        if slot not in state and (value := pool.draw(slot, rng)) is not None:
+        if slot not in state and (value := _wrong_value(slot, state, pool, rng)) is not None:
             changed[slot] = value
     return state.with_values(changed)
+
+
+def _wrong_value(slot: Slot, state: State, pool: ValuePool, rng: random.Random) -> Value | None:
+    """What a model may have put into an empty slot. Under schemas that are new to it, one value often lands in two."""
+    told = [value for value in state.values() if slot.values is None or value in slot.values]
+    return rng.choice(told) if told and rng.random() < 0.5 else pool.draw(slot, rng)
 
 
 def repairable(before: State, after: State, fed: State, *, told: Collection[str], shown: str, complete: bool) -> State:
