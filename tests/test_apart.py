@@ -1,4 +1,4 @@
-"""Slots that are different: what is written where both got the same value, and by which of the two."""
+"""Slots that are different, and words that two slots repeat: what is written where both got the same, and by which."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import tiny
 
+from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import DONTCARE, State
-from somdst.model.values import LEAST, MEMORY, Proposal, clashes, covered, resolve_duplicates
+from somdst.model.prediction import Evidence, SlotPrediction
+from somdst.model.values import LEAST, MEMORY, Proposal, clashes, covered, repeated, resolve_duplicates
 
 PAIR = ("taxi-from", "taxi-to")
 SCHEMA = Schema([Slot.of("taxi", "from"), Slot.of("taxi", "to"), Slot.of("taxi", "when")], different=[PAIR])
@@ -72,7 +74,7 @@ def copying(schema: Schema = SCHEMA, **config: Any) -> Any:
     """A predictor that writes into every slot the first of two words that it may copy."""
     pytest.importorskip("torch")
     from somdst.learn.torch_predictor import TorchPredictor
-    from somdst.model.predictor import Arrays, Bools, GeneratorRun, Ints
+    from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints
 
     model, text = tiny.model(schema, **config)
     [north], [south] = (text.encode_value(word)[:-1] for word in ("north", "south"))
@@ -80,6 +82,11 @@ def copying(schema: Schema = SCHEMA, **config: Any) -> Any:
 
     class Copying(TorchPredictor):
         runs = 0
+
+        def run_encoder(self, arrays: Arrays, *, alone: bool = False) -> EncoderRun:
+            run = super().run_encoder(arrays, alone=alone)
+            run.operations[..., self.operation_set.index(Operation.UPDATE)] = 9.0  # every slot
+            return run
 
         def run_generator(
             self, arrays: Arrays, context: Any, owners: Ints, slots: Ints, *, mask: Bools | None = None
@@ -140,3 +147,43 @@ def test_three_slots_with_one_value() -> None:
     apart = copying(Schema(SCHEMA.slots, different=[EVERY]), tell_apart=True)
     found = apart.predict([tiny.turn_input("to the north in the south")], operations=[EVERY])[0].values
     assert found == {"taxi-from": "south", "taxi-to": "north", "taxi-when": None}, "there are two places for three"
+
+
+def copied(probability: float, words: Evidence | None) -> SlotPrediction:
+    return SlotPrediction(Operation.UPDATE, probability, words.text if words else "north", words)
+
+
+FRIDAY = Evidence("user", 3, 9, "friday")
+
+
+@pytest.mark.parametrize(
+    ("words", "other", "yields"),
+    [
+        (FRIDAY, FRIDAY, {"taxi-to"}),
+        (FRIDAY, Evidence("user", 13, 19, "friday"), set()),  # said twice
+        (FRIDAY, Evidence("system", 3, 9, "friday"), set()),
+        (FRIDAY, Evidence("user", 3, 9, "friday", turns_ago=1), set()),
+        (FRIDAY, None, set()),
+        (None, None, set()),
+        (Evidence("user", 0, 3, "yes"), Evidence("user", 0, 3, "yes"), set()),  # may answer two questions
+        (Evidence("slot", slot="a-b"), Evidence("slot", slot="a-b"), set()),  # "the same day" for both
+    ],
+)
+def test_the_same_words_fill_one_slot(words: Evidence | None, other: Evidence | None, yields: set[str]) -> None:
+    assert repeated({"taxi-from": copied(0.7, words), "taxi-to": copied(0.6, other)}) == yields
+    assert repeated({"taxi-to": copied(0.6, other), "taxi-from": copied(0.7, words)}) == yields, "in any order"
+
+
+def test_only_the_most_probable_of_three_keeps_the_words() -> None:
+    slots = {"taxi-from": copied(0.5, FRIDAY), "taxi-to": copied(0.6, FRIDAY), "taxi-when": copied(0.7, FRIDAY)}
+    assert repeated(slots) == {"taxi-from", "taxi-to"}
+
+
+def test_a_turn_whose_words_would_fill_two_slots() -> None:
+    apart, plain = copying(tell_apart=True), copying(tell_apart=False)
+    turn = tiny.turn_input("to the north in the south")
+    (found,) = apart.predict([turn])
+    assert dict(found.values) == {"taxi-from": "south", "taxi-to": "north"}
+    assert found.carryover["taxi-when"] < 0.5, "as the model said it"
+    assert set(plain.predict([turn])[0].values) == set(SCHEMA), "the paper's model writes all"
+    assert set(apart.predict([turn], operations=[EVERY])[0].values) == set(SCHEMA), "an oracle is obeyed"

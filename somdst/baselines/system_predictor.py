@@ -19,8 +19,7 @@ from somdst.errors import InputError
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.state import State
 from somdst.model.folder import WEIGHTS, ModelFolder
-from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
-from somdst.model.predictor import soften
+from somdst.model.prediction import Prediction, SlotPrediction, TurnInput, soften
 from somdst.model.values import Lexicon
 
 SEEN = 4096

@@ -13,7 +13,7 @@ from typing import Any
 
 from somdst.evaluate.run import DialogueRun
 from somdst.model.config import ModelConfig
-from somdst.model.predictor import logit, soften
+from somdst.model.prediction import logit, soften
 
 WRONG_SHARE = 0.5
 """Writes are held back only if at least this share of them is wrong, so that every second question saves an error."""

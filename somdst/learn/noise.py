@@ -60,8 +60,8 @@ def corrupt(
     add: float = 0.2,
     rng: random.Random,
 ) -> State:
-    """The state with each filled slot emptied or replaced with these chances, and maybe a wrong slot filled: with a value
-    of its own, or with that of another slot.
+    """The state with each filled slot emptied or replaced with these chances, and maybe a wrong slot filled, with one
+    of its own values or with that of another slot.
 
     No other chances were better (docs/experiments.md), so they are not settings.
     """

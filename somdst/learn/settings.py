@@ -38,7 +38,8 @@ class Settings(Design):
         default=0.75, ge=0, le=1, description="How near a value must be to a known one to become it; 0 never."
     )
     tell_apart: bool = Field(
-        default=True, description="Generate again where slots that are `different` in the schema get the same value."
+        default=True,
+        description="Slots that are `different` in the schema get other values; the same words fill one slot.",
     )
 
     # The loop.

@@ -56,7 +56,8 @@ class Design(BaseModel):
         default=0.0, ge=0, le=1, description="How near a value must be to a known one to become it; 0 never."
     )
     tell_apart: bool = Field(
-        default=False, description="Generate again where slots that are `different` in the schema get the same value."
+        default=False,
+        description="Slots that are `different` in the schema get other values; the same words fill one slot.",
     )
 
 

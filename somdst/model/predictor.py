@@ -4,7 +4,7 @@ A schema is compiled once: the network makes a vector of each slot's text and of
 and padded into arrays, one batch for each of the engine's lanes. The encoder runs for all turns of a batch, and the
 generator for all their slots to update. A slot with a closed list gets the listed value that was generated or the one
 that scores best, whichever is more certain. Where slots that must differ got the same value, the generator runs again
-(`values.py`). Engines fill in the abstract methods: `runtime.py` (ONNX Runtime), `learn/torch_predictor.py` (torch).
+(`values.py`), and words that were copied into two slots stay in one. Engines fill in the abstract methods: `runtime.py` (ONNX Runtime), `learn/torch_predictor.py` (torch).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from math import exp, log, log1p
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,8 +27,8 @@ from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE
 from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder, Encoding, mention
-from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
-from somdst.model.values import Lexicon, Proposal, clashes, covered, favour_said, nearest, resolve_duplicates
+from somdst.model.prediction import Prediction, SlotPrediction, TurnInput, soften
+from somdst.model.values import Lexicon, Proposal, clashes, covered, favour_said, nearest, repeated, resolve_duplicates
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -271,7 +270,11 @@ class ModelPredictor(ABC):
                     self._choose_listed(turn, found, queries)
             if self.config.tell_apart:
                 self._resolve_duplicates(turns, arrays, run.context, proposals)
-        return [self._assemble(turn, P_opr[b], chosen[b], proposals[b], run.domain[b]) for b, turn in enumerate(turns)]
+        found = [self._assemble(turn, P_opr[b], chosen[b], proposals[b], run.domain[b]) for b, turn in enumerate(turns)]
+        if forced is None and self.config.tell_apart:
+            for b, (turn, prediction) in enumerate(zip(turns, found, strict=True)):
+                found[b] = self._without(repeated(prediction.slots), prediction, turn, P_opr[b])
+        return found
 
     def _choose_listed(self, turn: _Turn, proposals: dict[str, Proposal], queries: Floats) -> None:
         """Values of closed lists, in place: the one that was generated or the one that scores best, whichever is more
@@ -362,6 +365,12 @@ class ModelPredictor(ABC):
                 slots[name] = SlotPrediction(operation, probability, value, evidence)
         return Prediction(slots, carryover, self._domain(turn, domain))
 
+    def _without(self, left: set[str], prediction: Prediction, turn: _Turn, P_opr: Floats) -> Prediction:
+        """The prediction with these slots carried over."""
+        slots = {slot: said for slot, said in prediction.slots.items() if slot not in left}
+        kept = {slot: float(P_opr[turn.schema.index[slot], self._carryover]) for slot in left}
+        return replace(prediction, slots=slots, carryover={**prediction.carryover, **kept}) if left else prediction
+
     def _domain(self, turn: _Turn, logits: Floats) -> str:
         if not self.fixed_schema:  # a domain's logit is the mean of its slots'
             owner = turn.compiled.domains
@@ -383,18 +392,3 @@ def _batches(encodings: Sequence[Encoding], *, lanes: int) -> list[list[int]]:
 def _softmax(logits: Floats) -> Floats:
     exponentials = np.exp(logits - logits.max(-1, keepdims=True))
     return np.asarray(exponentials / exponentials.sum(-1, keepdims=True), dtype=np.float32)
-
-
-def logit(probability: float) -> float:
-    clipped = min(max(probability, 1e-7), 1 - 1e-7)
-    return log(clipped) - log1p(-clipped)
-
-
-def soften(probability: float, temperature: float) -> float:
-    """The probability whose logit is divided by the temperature.
-
-    >>> round(soften(0.9, 2.0), 3), soften(0.5, 2.0)
-    (0.75, 0.5)
-    """
-    x = logit(probability) / temperature
-    return 1.0 / (1.0 + exp(-x)) if x >= 0 else exp(x) / (1.0 + exp(x))

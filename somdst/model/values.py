@@ -1,4 +1,4 @@
-"""All rules on values, in one place: known values, closed lists, slots that must differ.
+"""All rules on values, in one place: known values, closed lists, slots that must differ, words that are said once.
 
 1. **Known values.** A generator that spells piece by piece makes slips, and people do too: "cambrige artworks". A
    generated value that is nearly one of the values that a slot had in training becomes that value. Anything else
@@ -8,6 +8,8 @@
 3. **Slots that must differ.** A taxi does not leave from where it goes. A generator that writes each slot by itself
    takes the one place it has read for both. Then one of the two yields: it is generated again with the words of that
    value covered, or stays empty where no other value is likely.
+4. **The same words.** What is said once is meant for one slot. Under a schema that is new to it, a model often copies
+   the same words into two, and nearly always one of them is wrong: the less probable one is left as it was.
 
 The lists and the slots that differ come from the tracker's schema. What a person may write, and what is held back, is
 decided in `tracking/`.
@@ -31,7 +33,8 @@ from somdst.errors import ModelError
 from somdst.memory.dialogue import Dialogue
 from somdst.memory.schema import Schema
 from somdst.memory.state import Value
-from somdst.model.prediction import Evidence
+from somdst.model.mentions import SAID_OF_ANYTHING
+from somdst.model.prediction import Evidence, SlotPrediction
 from somdst.model.text import whole_words
 
 FILE = "values.json"
@@ -254,3 +257,27 @@ def covered(ids: NDArray[np.int64], mask: NDArray[np.bool_], words: Sequence[int
         for start in np.flatnonzero((windows == np.asarray(words)).all(-1)):
             rest[start : start + len(words)] = False
     return rest
+
+
+# The same words
+
+
+def repeated(slots: Mapping[str, SlotPrediction]) -> set[str]:
+    """The slots whose value was copied from the very words that a more probable slot has. A yes or a no may answer two
+    questions.
+
+    >>> from somdst.memory.operations import Operation
+    >>> finn = Evidence("user", 15, 19, "finn")
+    >>> child = SlotPrediction(Operation.UPDATE, 0.76, "finn", finn)
+    >>> repeated({"camp-child": child, "camp-tent mate": SlotPrediction(Operation.UPDATE, 0.64, "finn", finn)})
+    {'camp-tent mate'}
+    """
+    found, taken = set(), set()
+    for slot, said in sorted(slots.items(), key=lambda item: -item[1].probability):
+        words = said.evidence
+        if words is None or words.source == "slot" or words.text.casefold() in SAID_OF_ANYTHING:
+            continue
+        if words in taken:
+            found.add(slot)
+        taken.add(words)
+    return found
