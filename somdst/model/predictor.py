@@ -3,8 +3,9 @@
 A schema is compiled once: the network makes a vector of each slot's text and of each listed value. Turns are encoded
 and padded into arrays, one batch for each of the engine's lanes. The encoder runs for all turns of a batch, and the
 generator for all their slots to update. A slot with a closed list gets the listed value that was generated or the one
-that scores best, whichever is more certain. Where slots that must differ got the same value, the generator runs again
-(`values.py`), and words that were copied into two slots stay in one. Engines fill in the abstract methods: `runtime.py` (ONNX Runtime), `learn/torch_predictor.py` (torch).
+that scores best, whichever is more certain. Where slots that must differ got the same value, the generator runs again,
+and words that were copied into two slots stay in one (`values.py`). Engines fill in the abstract methods: `runtime.py`
+(ONNX Runtime), `learn/torch_predictor.py` (torch).
 """
 
 from __future__ import annotations
@@ -270,11 +271,13 @@ class ModelPredictor(ABC):
                     self._choose_listed(turn, found, queries)
             if self.config.tell_apart:
                 self._resolve_duplicates(turns, arrays, run.context, proposals)
-        found = [self._assemble(turn, P_opr[b], chosen[b], proposals[b], run.domain[b]) for b, turn in enumerate(turns)]
-        if forced is None and self.config.tell_apart:
-            for b, (turn, prediction) in enumerate(zip(turns, found, strict=True)):
-                found[b] = self._without(repeated(prediction.slots), prediction, turn, P_opr[b])
-        return found
+        parts = zip(turns, P_opr, chosen, proposals, run.domain, strict=True)
+        predictions = [self._assemble(*part) for part in parts]
+        if forced is not None or not self.config.tell_apart:
+            return predictions
+        return [
+            self._without(repeated(one.slots), one, *of) for one, *of in zip(predictions, turns, P_opr, strict=True)
+        ]
 
     def _choose_listed(self, turn: _Turn, proposals: dict[str, Proposal], queries: Floats) -> None:
         """Values of closed lists, in place: the one that was generated or the one that scores best, whichever is more
