@@ -16,7 +16,6 @@ from somdst.evaluate.run import run
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.state import DONTCARE
 from somdst.model.prediction import TurnInput
-from somdst.model.predictor import _size
 from somdst.model.values import Proposal
 from somdst.tracking.step import reads_schemas
 
@@ -79,10 +78,10 @@ def test_a_schema_is_compiled_once_and_by_content(predictor: Any, monkeypatch: p
     assert predictor.has_compiled(PIZZA) and not predictor.has_compiled(Schema([Slot.of("never", "seen")]))
     again = predictor.compile(Schema.from_json(PIZZA.to_json()))
     assert again is first and first.slots.shape[0] == 2 and first.values[0].shape[0] == 2
-    monkeypatch.setattr("somdst.model.predictor.COMPILED", 3 * _size(first))
+    monkeypatch.setattr("somdst.model.predictor.COMPILED", 3 * first.size)
     for number in range(20):
         predictor.compile(Schema([Slot.of("d", f"s{number}")]))
-        assert 0 < sum(map(_size, predictor._compiled.values())) <= 3 * _size(first)
+        assert 0 < sum(one.size for one in predictor._compiled.values()) <= 3 * first.size
     assert not predictor.has_compiled(PIZZA), "those that were not used for longest went first"
     np.testing.assert_allclose(predictor.compile(PIZZA).slots, first.slots)
 

@@ -11,8 +11,8 @@ import tiny
 from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import DONTCARE, State
-from somdst.model.prediction import Evidence, SlotPrediction
-from somdst.model.values import LEAST, MEMORY, Proposal, clashes, covered, repeated, resolve_duplicates
+from somdst.model.prediction import Evidence
+from somdst.model.values import LEAST, MEMORY, Proposal, another, clashes, covered, repeated, resolve_duplicates
 
 PAIR = ("taxi-from", "taxi-to")
 SCHEMA = Schema([Slot.of("taxi", "from"), Slot.of("taxi", "to"), Slot.of("taxi", "when")], different=[PAIR])
@@ -74,7 +74,8 @@ def copying(schema: Schema = SCHEMA, **config: Any) -> Any:
     """A predictor that writes into every slot the first of two words that it may copy."""
     pytest.importorskip("torch")
     from somdst.learn.torch_predictor import TorchPredictor
-    from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints
+    from somdst.model.compiled import Ints
+    from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun
 
     model, text = tiny.model(schema, **config)
     [north], [south] = (text.encode_value(word)[:-1] for word in ("north", "south"))
@@ -149,41 +150,70 @@ def test_three_slots_with_one_value() -> None:
     assert found == {"taxi-from": "south", "taxi-to": "north", "taxi-when": None}, "there are two places for three"
 
 
-def copied(probability: float, words: Evidence | None) -> SlotPrediction:
-    return SlotPrediction(Operation.UPDATE, probability, words.text if words else "north", words)
+def copied(probability: float, words: Evidence | None) -> Proposal:
+    return Proposal(words.text if words else "north", words, probability)
 
 
+SURE = dict.fromkeys(SCHEMA, 1.0)
 FRIDAY = Evidence("user", 3, 9, "friday")
 
 
 @pytest.mark.parametrize(
     ("words", "other", "yields"),
     [
-        (FRIDAY, FRIDAY, {"taxi-to"}),
-        (FRIDAY, Evidence("user", 13, 19, "friday"), set()),  # said twice
-        (FRIDAY, Evidence("system", 3, 9, "friday"), set()),
-        (FRIDAY, Evidence("user", 3, 9, "friday", turns_ago=1), set()),
-        (FRIDAY, None, set()),
-        (None, None, set()),
-        (Evidence("user", 0, 3, "yes"), Evidence("user", 0, 3, "yes"), set()),  # may answer two questions
-        (Evidence("slot", slot="a-b"), Evidence("slot", slot="a-b"), set()),  # "the same day" for both
+        (FRIDAY, FRIDAY, ["taxi-to"]),
+        (FRIDAY, Evidence("user", 13, 19, "friday"), []),  # said twice
+        (FRIDAY, Evidence("system", 3, 9, "friday"), []),
+        (FRIDAY, Evidence("user", 3, 9, "friday", turns_ago=1), []),
+        (FRIDAY, None, []),
+        (None, None, []),
+        (Evidence("user", 0, 3, "yes"), Evidence("user", 0, 3, "yes"), []),  # may answer two questions
+        (Evidence("slot", slot="a-b"), Evidence("slot", slot="a-b"), []),  # "the same day" for both
     ],
 )
-def test_the_same_words_fill_one_slot(words: Evidence | None, other: Evidence | None, yields: set[str]) -> None:
-    assert repeated({"taxi-from": copied(0.7, words), "taxi-to": copied(0.6, other)}) == yields
-    assert repeated({"taxi-to": copied(0.6, other), "taxi-from": copied(0.7, words)}) == yields, "in any order"
+def test_the_same_words_fill_one_slot(words: Evidence | None, other: Evidence | None, yields: list[str]) -> None:
+    one, two = {"taxi-from": copied(0.7, words)}, {"taxi-to": copied(0.6, other)}
+    assert repeated(one | two, SURE) == repeated(two | one, SURE) == yields
+
+
+def test_the_operation_counts_too() -> None:
+    slots = {"taxi-from": copied(0.9, FRIDAY), "taxi-to": copied(0.8, FRIDAY)}
+    assert repeated(slots, {"taxi-from": 0.5, "taxi-to": 0.7}) == ["taxi-from"]
 
 
 def test_only_the_most_probable_of_three_keeps_the_words() -> None:
     slots = {"taxi-from": copied(0.5, FRIDAY), "taxi-to": copied(0.6, FRIDAY), "taxi-when": copied(0.7, FRIDAY)}
-    assert repeated(slots) == {"taxi-from", "taxi-to"}
+    assert repeated(slots, SURE) == ["taxi-to", "taxi-from"]
+
+
+def test_other_words_for_a_slot_that_yields() -> None:
+    monday = copied(0.9, Evidence("user", 20, 26, "monday"))
+    others = {"taxi-from": copied(0.7, FRIDAY)}
+    assert another(monday, others, None) == monday
+    assert another(monday, others, ("Monday", "Friday")) == monday._replace(value="Monday")
+    assert another(monday, others, ("north", "south")) is None, "not in its list"
+    assert another(monday, others | {"taxi-to": monday}, None) is None, "these words have a slot too"
+    assert another(said(None, 0.9), others, None) is another(said("monday", 0.9), others, None) is None, "not copied"
 
 
 def test_a_turn_whose_words_would_fill_two_slots() -> None:
     apart, plain = copying(tell_apart=True), copying(tell_apart=False)
-    turn = tiny.turn_input("to the north in the south")
-    (found,) = apart.predict([turn])
-    assert dict(found.values) == {"taxi-from": "south", "taxi-to": "north"}
-    assert found.carryover["taxi-when"] < 0.5, "as the model said it"
-    assert set(plain.predict([turn])[0].values) == set(SCHEMA), "the paper's model writes all"
-    assert set(apart.predict([turn], operations=[EVERY])[0].values) == set(SCHEMA), "an oracle is obeyed"
+    given = [tiny.turn_input("to the north in the south"), tiny.turn_input("from the north")]
+    both, one = apart.predict(given)
+    assert dict(both.values) == {"taxi-from": "south", "taxi-to": "north"}, "there are two places for three slots"
+    assert dict(one.values) == {"taxi-from": None, "taxi-to": "north"} and one.carryover["taxi-when"] < 0.5
+    assert set(plain.predict(given)[0].values) == set(SCHEMA), "the paper's model writes all"
+    assert set(apart.predict(given, operations=[EVERY] * 2)[0].values) == set(SCHEMA), "an oracle is obeyed"
+
+
+@pytest.mark.parametrize(
+    ("certain", "written"),
+    [(0.7, {"taxi-to": "north"}), (0.5, {"taxi-to": "north", "taxi-from": "south"})],
+)
+def test_a_slot_that_yields_gets_what_is_certain_enough(
+    certain: float, written: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("somdst.model.predictor.CERTAIN", certain)
+    apart = copying(Schema(SCHEMA.slots), tell_apart=True)  # no slots are `different`
+    assert apart.predict([tiny.turn_input("to the north in the south")])[0].values == written
+    assert apart.runs == 2, "one loop more"

@@ -28,9 +28,10 @@ from somdst.learn.quantisation import quantise_rows
 from somdst.learn.torch_predictor import TorchPredictor
 from somdst.memory.operations import Operation
 from somdst.memory.schema import Schema
+from somdst.model.compiled import Ints
 from somdst.model.folder import EMBEDDINGS, ModelFolder
 from somdst.model.prediction import Prediction, TurnInput
-from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, Ints
+from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun
 from somdst.model.runtime import Runtime
 
 DIALOGUES = tuple(synthetic_dialogues(dialogues=6, seed=4))

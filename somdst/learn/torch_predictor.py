@@ -12,9 +12,10 @@ import torch
 from somdst.learn.model import ModelOptions, SomDst
 from somdst.learn.tensors import Batch
 from somdst.memory.operations import OperationSet
+from somdst.model.compiled import Floats, Ints
 from somdst.model.encoding import Encoder
 from somdst.model.folder import WEIGHTS, ModelFolder
-from somdst.model.predictor import Arrays, Bools, EncoderRun, Floats, GeneratorRun, Ints, ModelPredictor
+from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, ModelPredictor
 from somdst.model.values import Lexicon
 
 

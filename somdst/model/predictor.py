@@ -26,13 +26,23 @@ from somdst.errors import InputError
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE
+from somdst.model.compiled import Compiled, Floats, Ints, read_schema
 from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder, Encoding, mention
 from somdst.model.prediction import Prediction, SlotPrediction, TurnInput, soften
-from somdst.model.values import Lexicon, Proposal, clashes, covered, favour_said, nearest, repeated, resolve_duplicates
+from somdst.model.values import (
+    CERTAIN,
+    Lexicon,
+    Proposal,
+    another,
+    clashes,
+    covered,
+    favour_said,
+    nearest,
+    repeated,
+    resolve_duplicates,
+)
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 _T = TypeVar("_T")
@@ -41,15 +51,6 @@ BATCH = 32
 """Turns in one run of the network; more are split, similar lengths together."""
 COMPILED = 128 * 2**20
 """Bytes of compiled schemas that stay in memory. One of 30 slots takes about 50 kB."""
-
-
-class Compiled(NamedTuple):
-    """A schema as the network reads it."""
-
-    slots: Floats | None  # [J, D]; None for a model with a fixed schema
-    values: Mapping[int, Floats]
-    """For slots with a closed list: the vectors of its values [values, D]."""
-    domains: Ints  # [J] each slot's domain, as its place in the schema's domains
 
 
 class Arrays(NamedTuple):
@@ -183,37 +184,19 @@ class ModelPredictor(ABC):
         """A schema as the network reads it. Those that were used last stay in memory."""
         schema = schema or self.schema
         known = self._compiled.get(schema.id)
-        found = known or self._compile(schema)  # not under the lock: turns of other schemas go on
+        found = known or read_schema(
+            schema, self.encoder, self.run_texts, self.project
+        )  # not under the lock: turns of other schemas go on
         with self._compiling:
             self._compiled[schema.id] = found
             self._compiled.move_to_end(schema.id)
-            while not known and len(self._compiled) > 1 and sum(map(_size, self._compiled.values())) > COMPILED:
+            while not known and len(self._compiled) > 1 and sum(one.size for one in self._compiled.values()) > COMPILED:
                 self._compiled.popitem(last=False)
         return found
 
     def has_compiled(self, schema: Schema) -> bool:
         """Whether `compile` would only look it up."""
         return self.fixed_schema or schema.id in self._compiled
-
-    def _compile(self, schema: Schema) -> Compiled:
-        domains = np.array([schema.domains.index(slot.domain) for slot in schema.slots])
-        if self.fixed_schema:
-            return Compiled(None, {}, domains)
-        table = self.encoder.table(schema)
-        listed = [(j, text) for j, texts in table.values.items() for text in texts]
-        unique = {tuple(text): None for text in [*table.texts, *(text for _, text in listed)]}
-        pooled = dict(zip(unique, self.run_texts(list(unique)), strict=True))
-        names = np.zeros((len(table.names), max(1, *map(len, table.names))), dtype=np.int64)
-        for j, ids in enumerate(table.names):
-            names[j, : len(ids)] = ids
-        slots, _ = self.project(np.stack([pooled[tuple(text)] for text in table.texts]), names)
-        values: dict[int, Floats] = {}
-        if listed:
-            empty = np.zeros((len(listed), 1), dtype=np.int64)
-            _, vectors = self.project(np.stack([pooled[tuple(text)] for _, text in listed]), empty)
-            owner = np.array([j for j, _ in listed])
-            values = {j: vectors[owner == j] for j in table.values}
-        return Compiled(slots, values, domains)
 
     # Turns
 
@@ -271,13 +254,9 @@ class ModelPredictor(ABC):
                     self._choose_listed(turn, found, queries)
             if self.config.tell_apart:
                 self._resolve_duplicates(turns, arrays, run.context, proposals)
-        parts = zip(turns, P_opr, chosen, proposals, run.domain, strict=True)
-        predictions = [self._assemble(*part) for part in parts]
-        if forced is not None or not self.config.tell_apart:
-            return predictions
-        return [
-            self._without(repeated(one.slots), one, *of) for one, *of in zip(predictions, turns, P_opr, strict=True)
-        ]
+                if forced is None:
+                    self._resolve_repeated(turns, arrays, run.context, proposals, P_opr, chosen)
+        return [self._assemble(*part) for part in zip(turns, P_opr, chosen, proposals, run.domain, strict=True)]
 
     def _choose_listed(self, turn: _Turn, proposals: dict[str, Proposal], queries: Floats) -> None:
         """Values of closed lists, in place: the one that was generated or the one that scores best, whichever is more
@@ -321,17 +300,51 @@ class ModelPredictor(ABC):
             for pair in clashes(proposals[b], turn.input.state, turn.different)
         ]
         again = sorted({(b, slot) for b, pair in found for slot in pair if slot in proposals[b]})
+        regenerated = self._regenerate(turns, arrays, context, proposals, again)
+        for b, pair in found * 2:  # of three slots two may get the same other value
+            if clashes(proposals[b], turns[b].input.state, [pair]):
+                proposals[b].update(resolve_duplicates(pair, proposals[b], regenerated[b]))
+
+    def _resolve_repeated(
+        self,
+        turns: Sequence[_Turn],
+        arrays: Arrays,
+        context: Any,
+        proposals: list[dict[str, Proposal]],
+        P_opr: Floats,  # [B, J, O]
+        chosen: Ints,  # [B, J]
+    ) -> None:
+        """Generate again where two slots repeat the same words. A slot that gets no other certain value is carried
+        over."""
+        P = [
+            {slot: float(P_opr[b, turn.schema.index[slot], self._update]) for slot in found}
+            for b, (turn, found) in enumerate(zip(turns, proposals, strict=True))
+        ]
+        again = [(b, slot) for b, found in enumerate(proposals) for slot in repeated(found, P[b])]
+        regenerated = self._regenerate(turns, arrays, context, proposals, again)
+        for b, slot in again:
+            other = proposals[b].pop(slot) and another(regenerated[b][slot], proposals[b], turns[b].schema[slot].values)
+            if other is not None and other.probability * P[b][slot] >= CERTAIN:
+                proposals[b][slot] = other
+            else:
+                chosen[b, turns[b].schema.index[slot]] = self._carryover
+
+    def _regenerate(
+        self,
+        turns: Sequence[_Turn],
+        arrays: Arrays,
+        context: Any,
+        proposals: Sequence[Mapping[str, Proposal]],
+        again: Sequence[tuple[int, str]],
+    ) -> list[dict[str, Proposal]]:
+        """What slots of turns get if the words that they have now are covered."""
         if not again:
-            return
+            return []
         owners, slots = (
             np.array(part) for part in zip(*((b, turns[b].schema.index[slot]) for b, slot in again), strict=True)
         )
         mask = np.stack([covered(arrays.ids[b], arrays.mask[b], proposals[b][slot].pieces) for b, slot in again])
-        values = self.run_generator(arrays, context, owners, slots, mask=mask)
-        regenerated = self._read(turns, values, owners, slots)
-        for b, pair in found * 2:  # of three slots two may get the same other value
-            if clashes(proposals[b], turns[b].input.state, [pair]):
-                proposals[b].update(resolve_duplicates(pair, proposals[b], regenerated[b]))
+        return self._read(turns, self.run_generator(arrays, context, owners, slots, mask=mask), owners, slots)
 
     def _indices(self, forced: Sequence[Mapping[str, Operation]], turns: Sequence[_Turn], J: int) -> Ints:
         chosen = np.full((len(forced), J), self._carryover, dtype=np.int64)
@@ -368,21 +381,11 @@ class ModelPredictor(ABC):
                 slots[name] = SlotPrediction(operation, probability, value, evidence)
         return Prediction(slots, carryover, self._domain(turn, domain))
 
-    def _without(self, left: set[str], prediction: Prediction, turn: _Turn, P_opr: Floats) -> Prediction:
-        """The prediction with these slots carried over."""
-        slots = {slot: said for slot, said in prediction.slots.items() if slot not in left}
-        kept = {slot: float(P_opr[turn.schema.index[slot], self._carryover]) for slot in left}
-        return replace(prediction, slots=slots, carryover={**prediction.carryover, **kept}) if left else prediction
-
     def _domain(self, turn: _Turn, logits: Floats) -> str:
         if not self.fixed_schema:  # a domain's logit is the mean of its slots'
             owner = turn.compiled.domains
             logits = (np.bincount(owner, logits[: len(owner)]) / np.bincount(owner)).astype(np.float32)
         return turn.schema.domains[int(logits.argmax())]
-
-
-def _size(compiled: Compiled) -> int:
-    return sum(part.nbytes for part in (compiled.slots, *compiled.values.values()) if part is not None)  # bytes
 
 
 def _batches(encodings: Sequence[Encoding], *, lanes: int) -> list[list[int]]:

@@ -21,9 +21,10 @@ import onnxruntime
 from somdst.errors import InputError, ModelError
 from somdst.files import reason
 from somdst.memory.operations import Operation
+from somdst.model.compiled import Floats, Ints
 from somdst.model.folder import ModelFolder
 from somdst.model.prediction import Prediction, TurnInput
-from somdst.model.predictor import Arrays, Bools, EncoderRun, Floats, GeneratorRun, Ints, ModelPredictor
+from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, ModelPredictor
 
 INPUTS = {"ids", "segments", "slots", "slot_vectors"}
 """What an encoder's graph may read; `learn/graphs.py` writes it."""
