@@ -2,7 +2,7 @@
 
 A turn that comes alone is encoded with all threads; the turns of a batch are dealt out to the threads, which is faster
 (docs/experiments.md). One loop of the decoder then writes all slots to update of a thread's turns and ends as soon as
-every slot has said [EOS]; a second one runs only if slots that must differ clash, none if nothing is updated. A schema
+every slot has said [EOS]; a second one runs only if slots got the same value or words, none without updates. A schema
 is compiled by the same encoder graph, text by text, and a small third graph. Does not make the files; see
 `learn/exporting.py`.
 """
