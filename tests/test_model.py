@@ -17,7 +17,7 @@ from torch import Tensor, nn  # noqa: E402
 from somdst.corpora.synthetic import synthetic_dialogues  # noqa: E402
 from somdst.learn.batches import Batches, Examples  # noqa: E402
 from somdst.learn.losses import choice_loss, slots_to_write  # noqa: E402
-from somdst.learn.model import NOTHING, ModelOptions, SomDst, similar_lengths  # noqa: E402
+from somdst.learn.model import CONTEXT, NOTHING, ModelOptions, SomDst, goes_on, last_tokens, similar_lengths  # noqa: E402
 from somdst.learn.naive import generate_one, slot_by_slot_loss  # noqa: E402
 from somdst.learn.settings import Settings  # noqa: E402
 from somdst.learn.tensors import Batch, ValueTargets  # noqa: E402
@@ -149,9 +149,9 @@ def test_a_value_by_hand(scaled: bool) -> None:
     second = Step(E[NORTH], first.g, scale=scale, previous=NORTH, bonus=math.e if scaled else 0.0)
     generator, encoded = model.value_generator, model.encode(BATCH)
     weight = model.operation_predictor.word_embeddings.weight
-    e, g, previous = torch.tensor([E[SLOT]]), torch.tensor([H_X]), torch.tensor([NOTHING])
+    e, g, before = torch.tensor([E[SLOT]]), torch.tensor([H_X]), torch.full((1, CONTEXT), NOTHING)
     for step, next_token in ((first, NORTH), (second, EOS)):
-        P_val, P_ctx, g_next = generator.step(e, g, encoded.tokens, BATCH.ids, BATCH.mask, weight, previous)
+        P_val, P_ctx, g_next = generator.step(e, g, encoded.tokens, BATCH.ids, BATCH.mask, weight, before)
         assert g_next[0].tolist() == pytest.approx(step.g)
         assert P_ctx[0].tolist() == pytest.approx([*step.P_ctx, 0.0])
         assert generator.gate(g_next[:, None], e[:, None], P_ctx[:, None], encoded.tokens).item() == pytest.approx(
@@ -159,7 +159,24 @@ def test_a_value_by_hand(scaled: bool) -> None:
         )
         assert P_val[0].tolist() == pytest.approx(step.P_val)
         assert sum(step.P_val) == pytest.approx(1.0)
-        e, g, previous = weight[next_token][None], g_next, torch.tensor([next_token])
+        e, g, before = weight[next_token][None], g_next, last_tokens(torch.tensor([[next_token]]))[:, 1]
+
+
+def test_what_goes_on_with_a_value() -> None:
+    ids = torch.tensor([[3, 7, 30, 9, 4, 7, 15, 9]])  # 3:30 or 4:15 or
+    mask = torch.ones_like(ids, dtype=torch.bool)
+
+    def positions(*tokens: int, mask: torch.Tensor = mask) -> list[int]:
+        before = last_tokens(torch.tensor([tokens], dtype=torch.long).reshape(1, -1))[:, -1:]
+        return goes_on(ids, mask, before)[0, 0].nonzero().flatten().tolist()
+
+    assert positions() == []
+    assert positions(7) == [2, 6]
+    assert positions(4, 7) == [6]  # and not the 30 of 3:30
+    assert positions(5, 7) == [2, 6]
+    assert positions(9, 4, 7, 15) == [7]
+    assert positions(5) == positions(9, 5) == []
+    assert positions(4, 7, mask=mask & (ids != 15)) == [2]  # what is covered has no words to go on with
 
 
 def test_the_losses_by_hand() -> None:
@@ -233,15 +250,14 @@ def test_the_models_own_words_are_fed_without_teacher_forcing() -> None:
         own = torch.nn.functional.pad(own, (0, K - own.shape[1]), value=text.eos)
         e, g, nll = encoded.slots[targets.owners, targets.slots], encoded.pooled[targets.owners], 0.0
         weight, owners = model.operation_predictor.word_embeddings.weight, targets.owners
-        previous = torch.full_like(owners, NOTHING)
+        before = last_tokens(own[:, :-1])
         for k in range(K):
             P_val, _, g = model.value_generator.step(
-                e, g, encoded.tokens[owners], batch.ids[owners], batch.mask[owners], weight, previous
+                e, g, encoded.tokens[owners], batch.ids[owners], batch.mask[owners], weight, before[:, k]
             )
             P_target = P_val.gather(1, targets.tokens[:, k, None]).squeeze(1)
             nll = nll - torch.log(P_target + 1e-9) * targets.mask[:, k]
-            previous = own[:, k]
-            e = weight[previous]
+            e = weight[own[:, k]]
         per_slot = nll / targets.mask.sum(1)
         each = slots_to_write(batch)[targets.owners]
         free = model(batch, teacher_forcing=False)

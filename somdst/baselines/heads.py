@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from somdst.baselines.ontology import NULL_INDEX, Ontology
 from somdst.baselines.system import Said
-from somdst.learn.model import NOTHING, SlotValueGenerator, TextEncoder
+from somdst.learn.model import SlotValueGenerator, TextEncoder, last_tokens
 from somdst.memory.schema import Schema
 from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.encoding import Encoder, Encoding
@@ -272,9 +272,8 @@ def copy_loss(
         return H.sum() * 0.0
     tokens, real = target.tokens[chosen.owners, chosen.slots], target.mask[chosen.owners, chosen.slots]
     e = torch.cat([first.unsqueeze(1), embeddings(tokens[:, :-1]).to(first.dtype)], 1)  # [U, K, D]
-    previous = F.pad(tokens[:, :-1], (1, 0), value=NOTHING)
     read = H.index_select(0, chosen.owners), ids[chosen.owners], mask[chosen.owners]
-    P = generator.target_probabilities(e, start, *read, embeddings.weight, previous, tokens, real)
+    P = generator.target_probabilities(e, start, *read, embeddings.weight, last_tokens(tokens[:, :-1]), tokens, real)
     nll = -torch.log(P + 1e-9) * real
     return (nll.sum(1) / real.sum(1) * chosen.weights).sum() / chosen.filled.clamp(min=1)
 

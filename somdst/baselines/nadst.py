@@ -115,7 +115,9 @@ class Nadst(System):
         x, y = self.positions(fed, H, z, labels.layout)
         E = self.text_encoder.word_embeddings.weight
         real = labels.layout.mask
-        P = self.tokens.target_probabilities(x, y, H, fed.ids, fed.mask, E, labels.tokens, labels.tokens, real)
+        P = self.tokens.target_probabilities(
+            x, y, H, fed.ids, fed.mask, E, labels.tokens.unsqueeze(-1), labels.tokens, real
+        )
         return gate + fertility, -(torch.log(P + 1e-9) * real).sum() / real.sum().clamp(min=1)
 
     def decide(self, asking: Asking) -> list[dict[str, Said]]:

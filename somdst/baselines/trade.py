@@ -61,7 +61,7 @@ class Trade(System):
         first = self.queries().expand(B, J, -1)
         start = h.unsqueeze(1).expand(B, J, -1)
         g = self.generator.states(first.flatten(0, 1).unsqueeze(1), start.flatten(0, 1)).view(B, J, -1)
-        nothing_before = torch.full((B, J), NOTHING, device=H.device)
+        nothing_before = torch.full((B, J, 1), NOTHING, device=H.device)
         P_ctx = self.generator.attend(g, H, fed.ids, fed.mask, nothing_before)  # [B, J, T]
         return self.gate(self.dropout(torch.bmm(P_ctx.to(H.dtype), H)))
 

@@ -75,7 +75,8 @@ def check(
 ) -> None:
     """List what makes a schema hard to track; exit code 1 if anything does.
 
-    Slots without a description, slots that a tracker could confuse, and closed lists with nearly equal values.
+    Slots without a description or with a long one, slots that a tracker could confuse, closed lists with nearly equal
+    values or very many of them, and more slots than fit into the input.
 
     Example: `somdst schema check schema.yaml`
 

@@ -177,7 +177,9 @@ def expire(
     database: options.DatabaseOption = "somdst.sqlite",
     older_than_days: Annotated[
         float | None,
-        typer.Option(min=0, max=options.MOST_DAYS, help="Also erase conversations not used for this many days."),
+        typer.Option(
+            min=0, max=options.MOST_DAYS, help="Also erase conversations that have not changed for this many days."
+        ),
     ] = None,
 ) -> None:
     """Erase expired conversations. A running service does this every minute.

@@ -39,8 +39,9 @@ _ARTICLE = re.compile(
 def made_dialogue(name: str, domains: Sequence[Domain], *, vary: bool = True) -> Dialogue:
     """The dialogue of this name; the same name and domains give the same dialogue.
 
-    With `vary`, every second one is a written dialogue, half of them with other values, and one in seven has names with
-    underscores, as programmers write them. Domains that have dialogues only give written ones.
+    With `vary`, every second one about a domain that has words to make dialogues of, and all about the others, are
+    written dialogues, half of them with other values. One in seven has names with underscores, as programmers write
+    them.
     """
     rng = Random(name)  # seeding with text is the same on every platform and version of Python
     topics = [rng.choice(domains if vary else [domain for domain in domains if domain.has_words])]

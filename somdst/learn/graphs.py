@@ -3,7 +3,7 @@ a slot's vector of its text.
 
     encoder   ids, segments [B, T], slots [B, J], slot_vectors [B, J, D]
                                                         -> operations, domain, pooled, slot_states, tokens, queries
-    decoder   e, g [U, D], tokens [U, T, D], ids, mask, previous [U]
+    decoder   e, g [U, D], tokens [U, T, D], ids, mask [U, T], before [U, CONTEXT]
                                                         -> token, probability, position [U], next_e, next_g [U, D]
     reader    pooled [N, D], names [N, P]               -> slots, values [N, D]
 
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from somdst.learn.model import SomDst
+from somdst.learn.model import CONTEXT, SomDst
 from somdst.learn.tensors import Batch
 
 OPSET = 18
@@ -101,10 +101,10 @@ class DecoderGraph(nn.Module):
         self.E = model.operation_predictor.word_embeddings.weight
 
     def forward(
-        self, e: Tensor, g: Tensor, tokens: Tensor, ids: Tensor, mask: Tensor, previous: Tensor
+        self, e: Tensor, g: Tensor, tokens: Tensor, ids: Tensor, mask: Tensor, before: Tensor
     ) -> tuple[Tensor, ...]:
         g = self.gru(e, g)
-        P_val, P_ctx = self.generator.mix(g, e, tokens, ids, mask, self.E, previous)
+        P_val, P_ctx = self.generator.mix(g, e, tokens, ids, mask, self.E, before)
         probability, token = P_val.max(-1)
         return token, probability, P_ctx.argmax(-1), self.E[token], g
 
@@ -159,13 +159,13 @@ def decoder_graph(model: SomDst) -> onnx.ModelProto:
         torch.zeros(2, 24, width),
         torch.ones(2, 24, dtype=torch.long),
         torch.ones(2, 24, dtype=torch.bool),
-        torch.zeros(2, dtype=torch.long),
+        torch.zeros(2, CONTEXT, dtype=torch.long),
     )
-    rows = {name: {0: "U"} for name in ("e", "g", "previous", "token", "probability", "position", "next_e", "next_g")}
+    rows = {name: {0: "U"} for name in ("e", "g", "before", "token", "probability", "position", "next_e", "next_g")}
     return _export(
         DecoderGraph(model),
         inputs,
-        names=["e", "g", "tokens", "ids", "mask", "previous"],
+        names=["e", "g", "tokens", "ids", "mask", "before"],
         outputs=["token", "probability", "position", "next_e", "next_g"],
         axes={**rows, **{name: {0: "U", 1: "T"} for name in ("tokens", "ids", "mask")}},
     )

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from somdst.learn.model import NOTHING, SomDst
+from somdst.learn.model import SomDst, last_tokens
 from somdst.learn.tensors import Batch, Encoded, Losses
 
 
@@ -84,7 +84,7 @@ def value_loss(model: SomDst, batch: Batch, encoded: Encoded, *, teacher_forcing
         batch.ids[targets.owners],
         batch.mask[targets.owners],
         embeddings.weight,
-        F.pad(fed, (1, 0), value=NOTHING),
+        last_tokens(fed),
         targets.tokens,
         targets.mask,
     )

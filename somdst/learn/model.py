@@ -29,7 +29,9 @@ from torch.func import functional_call
 from somdst.learn.tensors import Batch, Encoded, Generated, Losses, Texts
 
 NOTHING = -1
-"""In place of the token before the first one of a value."""
+"""In place of a token before the first one of a value."""
+CONTEXT = 4
+"""How many of its last tokens say where in the input a value is being copied from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class ModelOptions:
     """The paper's layout: slot names are text in the input, and the domains are those that it was trained with."""
     scaled_logits: bool = True
     """Learned scales on the copy and vocabulary logits, a gate that starts in favour of copying, and a learned bonus on
-    copying what follows the token before."""
+    copying what follows the tokens before."""
     dropout: float = 0.0
 
 
@@ -243,16 +245,15 @@ class SlotValueGenerator(nn.Module):
         """g^k = GRU(g^{k-1}, e^k), for all inputs e [U, K, D] and the first g [U, D] -> [U, K, D]"""
         return self.gru(e, g.unsqueeze(0).to(e.dtype).contiguous())[0]
 
-    def attend(self, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, previous: Tensor) -> Tensor:
+    def attend(self, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, before: Tensor) -> Tensor:
         """P_ctx = softmax(H g), over the positions of the whole input.
 
-        g [U, K, D], H [U, T, D], ids and mask [U, T], previous [U, K] -> [U, K, T]. Not in the paper: a position whose
-        left neighbour is the token before gets a bonus, so that names nobody has seen are copied whole.
+        g [U, K, D], H [U, T, D], ids and mask [U, T], before [U, K, CONTEXT] -> [U, K, T]. Not in the paper: a position
+        that goes on what was written before gets a bonus, so that names nobody has seen are copied whole.
         """
         scores = torch.bmm(g, H.transpose(1, 2)).float() * self.scale(0)
         if self.follow is not None:
-            left = F.pad(ids[:, :-1], (1, 0), value=NOTHING - 1)  # [U, T]
-            scores = scores + self.follow.exp() * (left.unsqueeze(1) == previous.unsqueeze(2))
+            scores = scores + self.follow.exp() * goes_on(ids, mask, before)
         return scores.masked_fill(~mask[:, None, :], float("-inf")).softmax(-1)
 
     def gate(self, g: Tensor, e: Tensor, P_ctx: Tensor, H: Tensor) -> Tensor:
@@ -268,16 +269,16 @@ class SlotValueGenerator(nn.Module):
         ids: Tensor,
         mask: Tensor,
         E: Tensor,
-        previous: Tensor,
+        before: Tensor,
         targets: Tensor,
         real: Tensor | None = None,
     ) -> Tensor:
         """P_val of the given targets, all steps in one pass.
 
-        e [U, K, D] inputs, which embed the tokens `previous` [U, K], g_0 [U, D], H [U, T, D], ids and mask [U, T],
-        E [V, D], targets [U, K] -> [U, K]. Where `real` [U, K] is False, P_val is meaningless: the product with the
-        vocabulary, which costs most, is left out there.
-        Only the target's probability is needed for the loss, so P_ctx is never scattered onto the vocabulary.
+        e [U, K, D] inputs, g_0 [U, D], H [U, T, D], ids and mask [U, T], E [V, D], before [U, K, CONTEXT] the last
+        tokens before each step (`last_tokens`), targets [U, K] -> [U, K]. Where `real` [U, K] is False, P_val is
+        meaningless: the product with the vocabulary, which costs most, is left out there. Only the target's probability
+        is needed for the loss, so P_ctx is never scattered onto the vocabulary.
         """
         e = self.dropout(e)
         g = self.states(e, g_0)  # [U, K, D]
@@ -286,27 +287,27 @@ class SlotValueGenerator(nn.Module):
         logits = (g[real] @ E.t()).float() * self.scale(1)  # [those that are real, V]
         own = torch.exp(-F.cross_entropy(logits, targets[real], reduction="none"))
         P_vcb = torch.zeros(targets.shape, device=g.device).masked_scatter(real, own)
-        P_ctx = self.attend(g, H, ids, mask, previous)
+        P_ctx = self.attend(g, H, ids, mask, before)
         alpha = self.gate(g, e, P_ctx, H)
         copied = (P_ctx * (ids[:, None, :] == targets[:, :, None])).sum(-1)  # [U, K]
         return alpha * P_vcb + (1 - alpha) * copied
 
     def mix(
-        self, g: Tensor, e: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, previous: Tensor
+        self, g: Tensor, e: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, before: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """(P_val [U, V], P_ctx [U, T]) in the states g [U, D], after the tokens `previous` [U]."""
-        P_ctx = self.attend(g.unsqueeze(1), H, ids, mask, previous.unsqueeze(1))  # [U, 1, T]
+        """(P_val [U, V], P_ctx [U, T]) in the states g [U, D], after the tokens `before` [U, CONTEXT]."""
+        P_ctx = self.attend(g.unsqueeze(1), H, ids, mask, before.unsqueeze(1))  # [U, 1, T]
         alpha = self.gate(g.unsqueeze(1), e.unsqueeze(1), P_ctx, H)  # [U, 1]
         P_vcb = ((g @ E.t()).float() * self.scale(1)).softmax(-1)
         P_ctx = P_ctx.squeeze(1)
         return (alpha * P_vcb).scatter_add(1, ids, (1 - alpha) * P_ctx), P_ctx
 
     def step(
-        self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, previous: Tensor
+        self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, E: Tensor, before: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One step for U slots after the tokens `previous` [U]: (P_val [U, V], P_ctx [U, T], the next g [U, D])."""
+        """One step for U slots after the tokens `before` [U, CONTEXT]: (P_val [U, V], P_ctx [U, T], next g [U, D])."""
         g = self.states(e.unsqueeze(1), g).squeeze(1)
-        return *self.mix(g, e, H, ids, mask, E, previous), g
+        return *self.mix(g, e, H, ids, mask, E, before), g
 
     def generate(
         self, e: Tensor, g: Tensor, H: Tensor, ids: Tensor, mask: Tensor, embeddings: nn.Embedding, *, steps: int
@@ -316,18 +317,38 @@ class SlotValueGenerator(nn.Module):
         tokens = torch.full((U, steps), self.eos, device=e.device)
         positions = torch.zeros_like(tokens)
         probability = torch.ones(U, device=e.device)
-        going, token, taken = torch.arange(U, device=e.device), torch.full((U,), NOTHING, device=e.device), 0
+        going, taken = torch.arange(U, device=e.device), 0
+        before = torch.full((U, CONTEXT), NOTHING, device=e.device)
         while len(going) and taken < steps:
-            P_val, P_ctx, g = self.step(e, g, H, ids, mask, embeddings.weight, token)
+            P_val, P_ctx, g = self.step(e, g, H, ids, mask, embeddings.weight, before)
             best, token = P_val.max(-1)
             tokens[going, taken], positions[going, taken] = token, P_ctx.argmax(-1)
             probability[going] *= best
             taken += 1
-            goes_on = token != self.eos
-            if not bool(goes_on.all()):
-                going, token, g, H, ids, mask = (one[goes_on] for one in (going, token, g, H, ids, mask))
-            e = embeddings(token)
+            before = torch.cat([before[:, 1:], token.unsqueeze(1)], 1)
+            kept = token != self.eos
+            if not bool(kept.all()):
+                going, before, g, H, ids, mask = (one[kept] for one in (going, before, g, H, ids, mask))
+            e = embeddings(before[:, -1])
         return Generated(tokens[:, :taken], probability, positions[:, :taken])
+
+
+def last_tokens(tokens: Tensor) -> Tensor:
+    """The tokens before each step of a value: tokens [U, K - 1] -> [U, K, CONTEXT], the last one last."""
+    return F.pad(tokens, (CONTEXT, 0), value=NOTHING).unfold(1, CONTEXT, 1)
+
+
+def goes_on(ids: Tensor, mask: Tensor, before: Tensor) -> Tensor:
+    """The positions that go on what was written: what is left of them are its last tokens, as many as anywhere.
+
+    ids and mask [U, T], before [U, K, CONTEXT] -> [U, K, T]
+    """
+    length, alike = torch.zeros_like(ids).unsqueeze(1), mask.unsqueeze(1)
+    for n in range(1, before.shape[-1] + 1):
+        left = F.pad(ids, (n, 0), value=NOTHING - 1)[:, : ids.shape[1]]  # [U, T]
+        alike = alike & (left.unsqueeze(1) == before[:, :, -n].unsqueeze(-1))
+        length = length + alike.long()
+    return (length > 0) & (length == length.amax(-1, keepdim=True))
 
 
 class SomDst(nn.Module):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from somdst.learn.losses import choice_loss, domain_loss, operation_loss, slots_to_write
-from somdst.learn.model import NOTHING, SomDst
+from somdst.learn.model import CONTEXT, SomDst, last_tokens
 from somdst.learn.tensors import Batch, Encoded, Losses, ValueTargets
 
 
@@ -27,9 +27,8 @@ def generate_one(model: SomDst, batch: Batch, encoded: Encoded, owner: int, slot
         g = _gru(generator.gru, g, e)
         P_vcb = torch.softmax(generator.scale(1) * (E @ g), 0)  # [V]
         scores = generator.scale(0) * (H @ g)  # [T]
-        for position in range(1, length):
-            if generator.follow is not None and tokens and int(ids[position - 1]) == tokens[-1]:
-                scores[position] += generator.follow.exp().squeeze()
+        if generator.follow is not None:
+            scores = scores + generator.follow.exp() * torch.tensor(_goes_on(ids.tolist(), tokens))
         P_ctx = torch.softmax(scores, 0)
         c = P_ctx @ H
         alpha = torch.sigmoid(generator.W_1(torch.cat([g, e, c])))
@@ -41,6 +40,17 @@ def generate_one(model: SomDst, batch: Batch, encoded: Encoded, owner: int, slot
             break
         e = E[tokens[-1]]
     return tokens
+
+
+def _goes_on(ids: list[int], tokens: list[int]) -> list[bool]:
+    """For each position, whether what is left of it ends as the value so far does, in as many tokens as anywhere."""
+    alike = [
+        max(
+            n for n in range(CONTEXT + 1) if n <= min(at, len(tokens)) and ids[at - n : at] == tokens[len(tokens) - n :]
+        )
+        for at in range(len(ids))
+    ]
+    return [n > 0 and n == max(alike) for n in alike]
 
 
 def _gru(gru: Any, g: Tensor, e: Tensor) -> Tensor:
@@ -83,12 +93,11 @@ def _value_nll(model: SomDst, batch: Batch, encoded: Encoded, targets: ValueTarg
     generator, embeddings = model.value_generator, model.operation_predictor.word_embeddings
     owners = targets.owners
     g, e = encoded.pooled[owners], encoded.slots[owners, targets.slots]
-    total, previous = torch.zeros(len(owners)), torch.full((len(owners),), NOTHING)
+    total, before = torch.zeros(len(owners)), last_tokens(targets.tokens[:, :-1])
     H, ids, mask = encoded.tokens[owners], batch.ids[owners], batch.mask[owners]
     for k in range(targets.tokens.shape[1]):
-        P_val, _, g = generator.step(generator.dropout(e), g, H, ids, mask, embeddings.weight, previous)
+        P_val, _, g = generator.step(generator.dropout(e), g, H, ids, mask, embeddings.weight, before[:, k])
         P_target = P_val.gather(1, targets.tokens[:, k : k + 1]).squeeze(1)
         total = total - torch.log(P_target + 1e-9) * targets.mask[:, k]
-        previous = targets.tokens[:, k]
-        e = embeddings(previous)
+        e = embeddings(targets.tokens[:, k])
     return total / targets.mask.sum(1)

@@ -1,8 +1,8 @@
 """`Settings`: every choice of a training run, each with the sentence that `somdst train --settings` prints.
 
 The defaults, which are also the preset `cpu`, are made for two CPU cores. The preset `paper` has the constants of the
-paper (section 4.2). docs/experiments.md says what each choice is worth, and why choices that made no difference are
-constants and not settings.
+paper (section 4.2). docs/experiments.md says what was compared, and why choices that made no difference are constants
+and not settings.
 """
 
 from __future__ import annotations

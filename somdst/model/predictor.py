@@ -184,9 +184,8 @@ class ModelPredictor(ABC):
         """A schema as the network reads it. Those that were used last stay in memory."""
         schema = schema or self.schema
         known = self._compiled.get(schema.id)
-        found = known or read_schema(
-            schema, self.encoder, self.run_texts, self.project
-        )  # not under the lock: turns of other schemas go on
+        # Not under the lock: turns of other schemas go on.
+        found = known or read_schema(schema, self.encoder, self.run_texts, self.project)
         with self._compiling:
             self._compiled[schema.id] = found
             self._compiled.move_to_end(schema.id)
@@ -323,7 +322,8 @@ class ModelPredictor(ABC):
         again = [(b, slot) for b, found in enumerate(proposals) for slot in repeated(found, P[b])]
         regenerated = self._regenerate(turns, arrays, context, proposals, again)
         for b, slot in again:
-            other = proposals[b].pop(slot) and another(regenerated[b][slot], proposals[b], turns[b].schema[slot].values)
+            del proposals[b][slot]
+            other = another(regenerated[b][slot], proposals[b], turns[b].schema[slot].values)
             if other is not None and other.probability * P[b][slot] >= CERTAIN:
                 proposals[b][slot] = other
             else:

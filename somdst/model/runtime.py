@@ -26,8 +26,11 @@ from somdst.model.folder import ModelFolder
 from somdst.model.prediction import Prediction, TurnInput
 from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun, ModelPredictor
 
-INPUTS = {"ids", "segments", "slots", "slot_vectors"}
-"""What an encoder's graph may read; `learn/graphs.py` writes it."""
+INPUTS = {
+    "encoder": {"ids", "segments", "slots", "slot_vectors"},
+    "decoder": {"e", "g", "tokens", "ids", "mask", "before"},
+}
+"""What a graph may read; `learn/graphs.py` writes them."""
 
 
 class Runtime(ModelPredictor):
@@ -40,7 +43,7 @@ class Runtime(ModelPredictor):
         self.threads = threads or cores()
         self._encoder = _open(folder, f"encoder.{precision}.onnx", self.threads)
         self._decoder = _open(folder, f"decoder.{precision}.onnx", 1)
-        self._decoder_inputs = {entry.name for entry in self._decoder.get_inputs()}
+        self._decoder_inputs = {entry.name: entry.shape for entry in self._decoder.get_inputs()}
         self._inputs = [entry.name for entry in self._encoder.get_inputs()]  # some encoders know no segments
         self._check_graphs()
         self._reader = None if self.fixed_schema else _open(folder, f"reader.{precision}.onnx", 1)
@@ -58,11 +61,12 @@ class Runtime(ModelPredictor):
     def _check_graphs(self) -> None:
         """Refuse graphs that read something else and, if they are made for a number of slots, another schema."""
         shapes = {entry.name: entry.shape for entry in self._encoder.get_inputs()}
-        if "slots" not in shapes or not shapes.keys() <= INPUTS:
-            raise ModelError(
-                f"{self.folder.path}: the encoder's graph reads {', '.join(shapes)}, which this version of somdst does "
-                "not give it: export the model again."
-            )
+        for graph, inputs in (("encoder", shapes), ("decoder", self._decoder_inputs)):
+            if not inputs.keys() <= INPUTS[graph] or (graph == "encoder" and "slots" not in inputs):
+                raise ModelError(
+                    f"{self.folder.path}: the {graph}'s graph reads {', '.join(inputs)}, which this version of somdst "
+                    "does not give it: export the model again."
+                )
         known = shapes["slots"][1]
         if isinstance(known, int) and known != len(self.schema):
             raise ModelError(
@@ -159,13 +163,13 @@ class Runtime(ModelPredictor):
             "tokens": tokens[owners],
             "ids": arrays.ids[owners],
             "mask": arrays.mask[owners] if mask is None else mask,
-            "previous": np.full(len(owners), -1, dtype=np.int64),
         }
-        fed = {name: array for name, array in fed.items() if name in self._decoder_inputs}
+        if "before" in self._decoder_inputs:  # the last tokens of each value; -1 where there is none yet
+            fed["before"] = np.full((len(owners), self._decoder_inputs["before"][1]), -1, dtype=np.int64)
         for step in range(steps):
             token, certainty, looked[going, step], fed["e"], fed["g"] = self._decoder.run(None, fed)
-            if "previous" in fed:
-                fed["previous"] = token
+            if "before" in fed:
+                fed["before"] = np.concatenate([fed["before"][:, 1:], token[:, None]], 1)
             said[going, step] = token
             probability[going] *= certainty
             kept = token != self.encoder.eos
