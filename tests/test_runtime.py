@@ -32,7 +32,7 @@ from somdst.model.compiled import Ints
 from somdst.model.folder import EMBEDDINGS, ModelFolder
 from somdst.model.prediction import Prediction, TurnInput
 from somdst.model.predictor import Arrays, Bools, EncoderRun, GeneratorRun
-from somdst.model.runtime import Runtime
+from somdst.model.runtime import Runtime, cores
 
 DIALOGUES = tuple(synthetic_dialogues(dialogues=6, seed=4))
 
@@ -302,3 +302,13 @@ def test_what_is_said_of_the_shipped_model_is_of_this_one() -> None:
     assert f"{folder.config.temperature}, {folder.config.pending_threshold}" in card
     held = metrics["calibration"]["calibration"]["threshold"]
     assert 2 * held["wrong"] >= held["held_back"] and folder.config.pending_threshold <= held["value"] + 5e-4
+
+
+def test_a_limit_on_processor_time_counts(tmp_path: Path) -> None:
+    own = cores(tmp_path)  # no such file
+    assert own >= 1
+    for limit, expected in (("max 100000", own), ("100000 100000", 1), ("50000 100000", 1), ("99900000 100000", own)):
+        (tmp_path / "cpu.max").write_text(f"{limit}\n")
+        assert cores(tmp_path) == expected
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    assert cores(tmp_path) == min(own, 2)

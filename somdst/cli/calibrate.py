@@ -29,7 +29,7 @@ def calibrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be written.")] = False,
 ) -> None:
     """Fit the temperature of the probabilities of changes, choose the threshold of pending writes, and write both
-    into the model's config.json. Over all corpora, at least half of the writes held back are wrong.
+    into the model's config.json. Held back are the writes that are more likely wrong than right.
 
     Use dialogues that the model was not trained on, and another part to measure it with afterwards.
 

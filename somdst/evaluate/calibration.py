@@ -15,9 +15,6 @@ from somdst.evaluate.run import DialogueRun
 from somdst.model.config import ModelConfig
 from somdst.model.prediction import logit, soften
 
-WRONG_SHARE = 0.5
-"""Writes are held back only if at least this share of them is wrong, so that every second question saves an error."""
-
 
 @dataclass(frozen=True, slots=True)
 class Scored:
@@ -162,17 +159,21 @@ def fit_temperature(logits: Sequence[float], correct: Sequence[bool]) -> float:
 
 
 def choose_threshold(probabilities: Sequence[float], correct: Sequence[bool]) -> Threshold:
-    """The highest threshold for which at least `WRONG_SHARE` of the writes below it are wrong; 0 if there is none.
+    """The threshold that decides most writes rightly: wrong ones below it, right ones above; 0 if there is none.
+
+    So a write is held back if it is more likely wrong than right: little is lost where nobody answers, and most
+    questions save an error.
 
     >>> choose_threshold([0.2, 0.6, 0.9], [False, True, True]).value
-    0.75
+    0.4
     """
     pairs = sorted(zip(probabilities, correct, strict=True))
     best, wrong = Threshold(0.0, 0, 0), 0
     for held, (probability, right) in enumerate(pairs, start=1):
         wrong += not right
         following = pairs[held][0] if held < len(pairs) else 1.0
-        if following > probability and wrong >= WRONG_SHARE * held:  # equal probabilities are held back together
+        gained = wrong - (held - wrong)
+        if following > probability and gained > 2 * best.wrong - best.held_back:  # equal ones are held back together
             best = Threshold((probability + following) / 2, held, wrong)
     return best
 

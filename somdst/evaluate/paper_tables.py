@@ -230,7 +230,7 @@ def calibration(measured: Calibration) -> Table:
         ("expected calibration error, points", measured.expected_calibration_error),
         ("temperature that would fit best", measured.temperature),
         ("calibration error with it, points", measured.error_with_temperature),
-        ("threshold below which half are wrong", held.value),
+        ("threshold that decides most writes rightly", held.value),
         ("writes below it", held.held_back),
         ("of those wrong", held.wrong),
     )

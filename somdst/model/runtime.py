@@ -195,6 +195,11 @@ def _open(folder: ModelFolder, name: str, threads: int) -> onnxruntime.Inference
         raise ModelError(f"{file} cannot be opened ({why}): fetch or export the model again.") from error
 
 
-def cores() -> int:
-    """Cores that this process may use. A container's limit on processor time is not seen: give it as `threads`."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cores(limits: Path = Path("/sys/fs/cgroup")) -> int:
+    """Cores that this process may use. A container's limit on processor time counts: threads beyond it only wait."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = (limits / "cpu.max").read_text().split()
+        return min(own, max(1, -(-int(quota) // int(period))))
+    except (OSError, ValueError, ZeroDivisionError):
+        return own  # no container, or one without a limit ("max")
