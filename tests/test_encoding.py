@@ -52,17 +52,18 @@ def test_the_compact_layout() -> None:
 
 
 def test_names_of_slots_in_the_compact_layout() -> None:
-    """Beside their [SLOT], for all schemas or for those that are not the model's own."""
+    """Beside their [SLOT], for all schemas or for those that are not the model's own; with "?" if the turn says it."""
     named, others = tiny.encoder(slot_names="all"), tiny.encoder(slot_names="others")
     encoding = named.encode(INPUT)
     assert tokens(named, encoding.ids).partition("friday please [SEP] ")[2] == (
-        "[SLOT] area - north [SLOT] name [SLOT] day - dont care"
+        "[SLOT] area - north [SLOT] name [SLOT] ? day - dont care"
     )
     assert encoding.slots == [16, 20, 22]
+    assert "?" not in tokens(named, named.encode(replace(INPUT, turn=Turn("when", "friday please"))).ids)
     assert others.encode(INPUT) == COMPACT.encode(INPUT)
     other = Schema([*SCHEMA.slots, Slot.of("train", "northDay")])
     asked = replace(INPUT, schema=other)
-    assert tokens(others, others.encode(asked).ids).endswith("[SLOT] day - dont care [SLOT] north day")
+    assert tokens(others, others.encode(asked).ids).endswith("[SLOT] ? day - dont care [SLOT] north day")
     assert named.table(other).texts == COMPACT.table(other).texts
 
 

@@ -1,4 +1,4 @@
-"""Which listed values a turn says word for word, and how the model is shown them."""
+"""Which listed values and which slots a turn says word for word, and how the model is shown them."""
 
 import tiny
 from hypothesis import given, settings
@@ -8,7 +8,7 @@ from tiny import tokens, turn_input
 from somdst.memory.schema import Schema, Slot
 from somdst.memory.state import State
 from somdst.model.encoding import mention
-from somdst.model.mentions import LONGEST, MOST, RECENT
+from somdst.model.mentions import LONGEST, MOST, RECENT, NamedSlots
 
 AREA = Slot.of("hotel", "area", values=("north", "south", "north east"))
 DAY = Slot.of("train", "day", values=("friday", "monday", "2"))
@@ -99,3 +99,20 @@ def test_as_a_naive_search_finds_them(words: list[str]) -> None:
     shown = found(text)
     for slot, values in naive.items():
         assert sorted(shown.get(slot, "").split()) == sorted(" ".join(values).split())
+
+
+def test_what_a_turn_names() -> None:
+    schema = Schema(
+        [Slot.of("trip", name) for name in ("departure_time", "leaving from", "travelDay", "ünïcode", "of")]
+    )
+    named = NamedSlots(schema)
+
+    def names(*texts: str) -> set[str]:
+        return {schema.slots[j].name for j in named.find(texts)}
+
+    assert names("At what time does it depart?") == {"departure_time"}
+    assert names("when do you leave?") == {"leaving from"}
+    assert names("on which day", "departing") == {"travelDay", "departure_time"}
+    assert names("the ÜNÏCODE") == {"ünïcode"}
+    assert names("of what, please?") == names("") == names() == set(), "small words name nothing"
+    assert names("who is it?") == set()

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
-from somdst.model.encoding import Encoder, Encoding, Region, shift, spoken, turns_before
+from somdst.model.encoding import Encoder, Encoding, Region, shift, spoken
 from somdst.model.prediction import TurnInput
 
 STATE_SHARE = 0.6
@@ -24,7 +24,7 @@ STATE_SHARE = 0.6
 
 def turns_of(input: TurnInput, history: int) -> tuple[Turn, ...]:
     """The turns that are read, the current one last."""
-    return (*turns_before(input, history), input.turn)
+    return (*input.before(history), input.turn)
 
 
 def history(encoder: Encoder, turns: Sequence[Turn]) -> Encoding:

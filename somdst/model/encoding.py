@@ -6,14 +6,14 @@
 That is the `paper` layout. In the `compact` layout a slot is a single [SLOT] token, to whose embedding the model adds a
 vector made from the slot's own text (`SlotTable.texts`), followed by the pieces of its value if it is filled, and by
 ":" and the values of its closed list that the turn says (`mentions.py`). That halves the input, and no slot is part of
-the weights. With `slot_names` the slot's name stands after its [SLOT], where a turn that says it can be found by its
-words. Special tokens are inserted as ids, so a literal "[NULL]" that somebody typed stays text. Does not pad batches or
-run models; see `predictor.py` and `learn/`.
+the weights. With `slot_names`, a slot that the turn names has a "?" after its [SLOT], and then comes its name. Special
+tokens are inserted as ids, so a literal "[NULL]" that somebody typed stays text. Does not pad batches or run models;
+see `predictor.py` and `learn/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import takewhile
@@ -26,7 +26,7 @@ from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema, Slot, TextRules
 from somdst.memory.state import DONTCARE, State, Value
 from somdst.model.config import ModelConfig
-from somdst.model.mentions import Mentions
+from somdst.model.mentions import Mentions, NamedSlots
 from somdst.model.prediction import Evidence, TurnInput
 from somdst.model.text import join_pieces, listed_words, name_words, normalise, slot_words, source_span, whole_words
 
@@ -105,6 +105,8 @@ class SlotTable:
     """For slots with a closed list: [CLS] value [SEP] for each of its values."""
     mentions: Mentions | None
     """None if no slot has a closed list, or the schema is fixed."""
+    named: NamedSlots | None
+    """None for a schema whose slots' names are not shown, because the model knows it by heart."""
 
 
 class Encoder:
@@ -120,7 +122,7 @@ class Encoder:
         # The first three unused rows of a BERT vocabulary.
         self.slot, self.null, self.eos = (self._special(f"[unused{i}]") for i in range(3))
         # Not through the text rules, which drop the very signs that separate here.
-        self._semicolon, self._dash, self._colon = (self._raw_ids(sign) for sign in (";", "-", ":"))
+        self._semicolon, self._dash, self._colon, self._asked = (self._raw_ids(sign) for sign in (";", "-", ":", "?"))
         self.fixed_schema = config.fixed_schema
         self._null_value = [*self._dash, self.null] if config.layout == "paper" else []
         self._cached_pieces = lru_cache(maxsize=1 << 12)(self._pieces_uncached)
@@ -162,13 +164,17 @@ class Encoder:
             texts=[self.slot_text(slot, name) for slot, name in zip(schema.slots, names, strict=True)],
             values=listed,
             mentions=Mentions(schema, self._raw_ids) if listed and not self.fixed_schema else None,
+            named=NamedSlots(schema) if self._shows_names(schema) else None,
         )
 
-    def _heads(self, schema: Schema, names: Sequence[Sequence[int]]) -> list[list[int]]:
+    def _shows_names(self, schema: Schema) -> bool:
         shown = self.config.slot_names
+        return self.config.layout == "compact" and (shown == "all" or (shown == "others" and schema != self.schema))
+
+    def _heads(self, schema: Schema, names: Sequence[Sequence[int]]) -> list[list[int]]:
         if self.config.layout == "paper":
             return [[self.slot, *name] for name in names]
-        if shown == "all" or (shown == "others" and schema != self.schema):
+        if self._shows_names(schema):
             heads = [[self.slot, *self._raw_ids(name_words(slot))] for slot in schema.slots]
             if sum(map(len, heads)) <= NAMED:
                 return heads
@@ -210,13 +216,15 @@ class Encoder:
         table = self.table(input.schema)
         order = order if order is not None else range(len(table.schema))
         length = self._length(table)
-        said = self._said(input.turn, table)
-        state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, said)
+        texts = [self._pieces(text, table.rules) for text in (input.turn.system, input.turn.user) if text]
+        said = table.mentions.find(texts) if table.mentions else {}
+        named = table.named.find(text.text for text in texts) if table.named else set()
+        state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, said, named)
         most = int((1 - ROOM) * length)
         if len(state_ids) > most:  # lists with long values, or a person wrote more than a model ever would
             heads = sum(map(len, table.heads)) + max(len(self._null_value), len(table.sign)) * len(table.heads)
             longest = max(1, (most - heads) // max(1, len(input.state)))
-            state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, {}, longest)
+            state_ids, slot_offsets, value_regions = self._encode_state(input.state, table, order, {}, (), longest)
         room = length - 1 - len(state_ids)
         if room < 8:
             raise InputError(
@@ -224,7 +232,7 @@ class Encoder:
                 f"{length} with the turn: use fewer slots, or shorter values."
             )
         current, current_regions = self.utterances([input.turn], table.rules)
-        past, past_regions = self.utterances(turns_before(input, self.config.history), table.rules, last_turns_ago=1)
+        past, past_regions = self.utterances(input.before(self.config.history), table.rules, last_turns_ago=1)
         past = past or [self.sep]
         cut_current = max(0, len(current) - room)
         cut_past = max(0, len(past) - (room - (len(current) - cut_current)))
@@ -266,17 +274,13 @@ class Encoder:
                 ids += end
         return ids, regions
 
-    def _said(self, turn: Turn, table: SlotTable) -> Mapping[int, Sequence[int]]:
-        if table.mentions is None:
-            return {}
-        return table.mentions.find([self._pieces(text, table.rules) for text in (turn.system, turn.user) if text])
-
     def _encode_state(
         self,
         state: State,
         table: SlotTable,
         order: Sequence[int],
         said: Mapping[int, Sequence[int]],
+        named: Collection[int],
         longest: int | None = None,
     ) -> tuple[list[int], list[int], list[Region]]:
         """The memory; at most `longest` pieces of each value, where that is given."""
@@ -285,7 +289,8 @@ class Encoder:
         regions: list[Region] = []
         for j in order:
             offsets[j] = len(ids)
-            ids += table.heads[j]
+            sign, *name = table.heads[j]
+            ids += [sign, *(self._asked if j in named else ()), *name]
             slot = table.schema.slots[j]
             value = state.get(slot)
             if value is None:
@@ -349,12 +354,6 @@ class Encoder:
             if starts:
                 return region, min(starts, key=lambda i: abs(i - looked_at))
         return None
-
-
-def turns_before(input: TurnInput, history: int) -> tuple[Turn, ...]:
-    """The turns before the current one that a model with such a history reads, oldest first."""
-    turns = (*input.older, input.previous_turn) if input.previous_turn else ()
-    return turns[max(0, len(turns) - history) :]
 
 
 def mention(encoding: Encoding, value: str) -> Evidence | None:

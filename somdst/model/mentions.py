@@ -1,18 +1,20 @@
-"""`Mentions`: which values of a schema's closed lists a turn says word for word.
+"""What a turn says word for word of a schema: `Mentions` finds the values of its closed lists, `NamedSlots` its slots.
 
-A model that never saw a schema cannot know by heart that "perm" is a treatment, and the list says so. What is found
-here is shown to the model beside the slot, and whether the user wants it or rules it out stays the model's decision.
-Finds the words of a value, and numbers in words or digits. Does not find other wordings: those are scored by meaning.
+A model that never saw a schema cannot know by heart that "perm" is a treatment, or which slot "Which finish?" asks for.
+The schema says so. What is found here is shown to the model beside the slot, and what the user wants stays the model's
+decision. Finds the words of a value, numbers in words or digits, and the words of a slot's name without their endings.
+Does not find other wordings: values are scored by meaning, and names are read by the model.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from somdst.memory.schema import Schema
-from somdst.model.text import NUMBERS, listed_words
+from somdst.model.text import NUMBERS, listed_words, name_words
 
 LONGEST = 24
 """Word pieces of a value that is searched for. Nobody says a longer one word for word."""
@@ -73,3 +75,46 @@ class Mentions:
 def _whole(text: str, start: int, end: int) -> bool:
     """Whether these are whole words of the text."""
     return not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum())
+
+
+ENOUGH = 0.5
+"""Share of a name's words that a text must say to name the slot: "Any damage?" asks for the damage done."""
+_SMALL_WORDS = frozenset(
+    word
+    for line in (
+        "a an the of to for in on at by from with is are be do does did have has can could will would shall should",
+        "i me my we us our you your it its this that there what which how when where who whom any some and or as if so",
+        "like want need not no yes okay ok please then",
+    )
+    for word in line.split()
+)
+_ENDING = re.compile(r"(?<=...)(?:ations?|ings?|ures?|als?|ers?|ions?|ies|ed|es|s|e|y)$")
+_WORD = re.compile(r"\w+")
+
+
+class NamedSlots:
+    """The slots of a schema by the words of their names."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._names = [_stems(name_words(slot)) for slot in schema.slots]
+
+    def find(self, texts: Iterable[str]) -> set[int]:
+        """The slots that a text names, and no other slot better: "the first day" names the first day, not the last.
+
+        >>> schema = Schema.from_json({"domains": {"leave": {"first day": None, "last day": None, "reason": None}}})
+        >>> sorted(NamedSlots(schema).find(["Which day?"])), NamedSlots(schema).find(["And the first day?"])
+        ([0, 1], {0})
+        """
+        found: set[int] = set()
+        for said in map(_stems, texts):
+            shares = [len(name & said) / len(name) if name else 0.0 for name in self._names]
+            best = max(shares, default=0.0)
+            if best >= ENOUGH:
+                found |= {j for j, share in enumerate(shares) if share == best}
+        return found
+
+
+def _stems(text: str) -> frozenset[str]:
+    """The words of a text without their endings, so that "leaving" is said by "when do you leave"."""
+    words = (word for word in _WORD.findall(text.casefold()) if word not in _SMALL_WORDS)
+    return frozenset(_ENDING.sub("", word) for word in words)

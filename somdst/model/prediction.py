@@ -29,6 +29,11 @@ class TurnInput:
     schema: Schema | None = None
     """The slots to track; the predictor's own where it is None."""
 
+    def before(self, history: int) -> tuple[Turn, ...]:
+        """The turns before the current one that a model with such a history reads, oldest first."""
+        turns = (*self.older, self.previous_turn) if self.previous_turn else ()
+        return turns[max(0, len(turns) - history) :]
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
