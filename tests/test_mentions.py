@@ -51,6 +51,14 @@ def test_whole_words_only() -> None:
     assert found("north, on monday.") == {"hotel-area": "north", "train-day": "monday"}
 
 
+def test_numbers_in_words() -> None:
+    schema = Schema([Slot.of("bus", "seats", values=("1", "2", "three"))])
+    assert found("two please", schema) == found("2 please", schema) == {"bus-seats": "2"}
+    assert found("3 seats", schema) == {"bus-seats": "three"}
+    assert found("1 seat", schema) == {"bus-seats": "1"}
+    assert found("the second one", schema) == {}, "this says which, and not how many"
+
+
 def test_long_values_and_the_beginning_of_a_long_text_are_not_searched() -> None:
     long = " ".join(["north"] * (LONGEST + 1))
     assert found(f"{long} monday", Schema([Slot.of("hotel", "area", values=(long, "monday"))])) == {

@@ -24,7 +24,8 @@ RECENT = 512
 """Word pieces of a text that are searched, its last ones: a model reads no more."""
 SAID_OF_ANYTHING = frozenset({"yes", "no", "true", "false"})
 """Answers that say nothing about which slot is meant."""
-_OTHER_SPELLING = NUMBERS | {digits: word for word, digits in NUMBERS.items()}
+_OTHER_SPELLING = NUMBERS | {digits: word for word, digits in NUMBERS.items() if word != "one"}
+"""A listed "1" is not said by "one": "the second one", "a one way flight"."""
 
 
 class Mentions:
