@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -56,6 +57,13 @@ def test_train_and_dev_share_no_domain() -> None:
     train, dev = ({domain.name for domain in load_domains(split)} for split in ("train", "dev"))
     assert dev == HELD_OUT and len(dev) == 30 and not train & dev
     assert train | dev == {domain.name for domain in load_domains(None)}
+
+
+def test_no_domain_is_a_subject_of_the_test_set() -> None:
+    """The card of the shipped model says that no training dialogue is about the schemas of these conversations."""
+    people = open_corpus(Path(__file__).parent / "fixtures/people.jsonl")
+    tested = {domain for dialogue in people.dialogues if dialogue.schema for domain in dialogue.schema.domains}
+    assert len(tested) >= 20 and not tested & {domain.name for domain in load_domains()}
 
 
 @pytest.mark.parametrize("domain", load_domains(), ids=lambda domain: str(domain.name))
