@@ -139,13 +139,13 @@ class Load:
         return await without_pause(self.send, seats=self.seats, seconds=seconds)
 
     async def open(self, rate: float, seconds: float) -> list[Sample]:
-        """Turns arrive at random moments, `rate` per second on average, for the seats in turn."""
+        """Turns arrive at random moments, `rate` per second on average, for the seats in turn; at least one does."""
         end = asyncio.get_running_loop().time() + seconds
         tasks: list[asyncio.Task[Sample]] = []
         async for due in arrivals(rate, end, random.Random(0)):
             id, turn = await self.talks.next(len(tasks) % self.seats)
             tasks.append(asyncio.create_task(self._send(id, turn, due=due)))
-        return list(await asyncio.gather(*tasks))
+        return list(await asyncio.gather(*tasks)) or [await self.send(0)]
 
     async def _send(self, id: str, turn: Turn, *, due: float) -> Sample:
         body = {"system": turn.system, "user": turn.user}

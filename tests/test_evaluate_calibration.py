@@ -17,7 +17,7 @@ from somdst.evaluate.calibration import (
 )
 from somdst.evaluate.run import run
 from somdst.model.config import ModelConfig
-from somdst.model.prediction import logit, soften
+from somdst.model.values import logit, soften
 
 from .noisy import NoisyPredictor, dialogues
 

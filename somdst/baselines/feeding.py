@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 from somdst.memory.dialogue import Turn
 from somdst.memory.state import State
-from somdst.model.encoding import Encoder, Encoding, Region, shift, spoken
+from somdst.model.encoding import Encoder, Encoding, Region, shift, turns_before
 from somdst.model.prediction import TurnInput
+from somdst.model.text import spoken
 
 STATE_SHARE = 0.6
 """Most of the input that a state may take."""
@@ -24,7 +25,7 @@ STATE_SHARE = 0.6
 
 def turns_of(input: TurnInput, history: int) -> tuple[Turn, ...]:
     """The turns that are read, the current one last."""
-    return (*input.before(history), input.turn)
+    return (*turns_before(input, history), input.turn)
 
 
 def history(encoder: Encoder, turns: Sequence[Turn]) -> Encoding:

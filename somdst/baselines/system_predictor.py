@@ -19,8 +19,8 @@ from somdst.errors import InputError
 from somdst.memory.operations import Operation, OperationSet
 from somdst.memory.state import State
 from somdst.model.folder import WEIGHTS, ModelFolder
-from somdst.model.prediction import Prediction, SlotPrediction, TurnInput, soften
-from somdst.model.values import Lexicon
+from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
+from somdst.model.values import Lexicon, soften
 
 SEEN = 4096
 """Turns whose vectors a recurrent system keeps, so that a conversation's older turns are not read again."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from somdst.evaluate.run import DialogueRun
 from somdst.model.config import ModelConfig
-from somdst.model.prediction import logit, soften
+from somdst.model.values import logit, soften
 
 
 @dataclass(frozen=True, slots=True)

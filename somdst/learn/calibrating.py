@@ -26,7 +26,7 @@ from somdst.files import write_text
 from somdst.learn.progress import Listener, Phase, silent
 from somdst.model.config import ModelConfig
 from somdst.model.folder import ModelFolder, shipped_path
-from somdst.model.prediction import soften
+from somdst.model.values import soften
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,11 @@ from tokenizers import Tokenizer
 from somdst.errors import InputError, ModelError
 from somdst.memory.dialogue import Turn
 from somdst.memory.schema import Schema, Slot, TextRules
-from somdst.memory.state import DONTCARE, State, Value
+from somdst.memory.state import State, Value
 from somdst.model.config import ModelConfig
 from somdst.model.mentions import Mentions, NamedSlots
 from somdst.model.prediction import Evidence, TurnInput
-from somdst.model.text import join_pieces, listed_words, name_words, normalise, slot_words, source_span, whole_words
+from somdst.model.text import joined, name_words, normalise, saying, slot_words, source_span, spoken, value_of
 
 ROOM = 0.2
 """Share of an input that is kept for the turns: values in the memory are cut before the memory takes more."""
@@ -232,7 +232,7 @@ class Encoder:
                 f"{length} with the turn: use fewer slots, or shorter values."
             )
         current, current_regions = self.utterances([input.turn], table.rules)
-        past, past_regions = self.utterances(input.before(self.config.history), table.rules, last_turns_ago=1)
+        past, past_regions = self.utterances(turns_before(input, self.config.history), table.rules, last_turns_ago=1)
         past = past or [self.sep]
         cut_current = max(0, len(current) - room)
         cut_past = max(0, len(past) - (room - (len(current) - cut_current)))
@@ -315,7 +315,7 @@ class Encoder:
     def decode(self, ids: Sequence[int]) -> Value | None:
         """The value of these ids; None if they are empty, or [NULL]."""
         words = [self.tokenizer.id_to_token(token) or "" for token in self.until_end(ids) if token != self.unk]
-        return _value(join_pieces(" ".join(words).replace(" ##", "").removeprefix("##")))
+        return value_of(joined(" ".join(words).replace(" ##", "").removeprefix("##")))
 
     def until_end(self, ids: Sequence[int]) -> list[int]:
         """The word pieces of a generated value: up to [EOS], without special tokens."""
@@ -335,7 +335,7 @@ class Encoder:
             return self.decode(ids), None
         region, first = found
         start, end = region.pieces.offsets[first][0], region.pieces.offsets[first + len(wanted) - 1][1]
-        return _value(region.pieces.text[start:end]), _evidence(region, start, end)
+        return value_of(region.pieces.text[start:end]), _evidence(region, start, end)
 
     def _locate(self, encoding: Encoding, wanted: list[int], position: int) -> tuple[Region, int] | None:
         """The region and the piece in it where `wanted` occurs; the place the model looked at comes first, then the
@@ -358,7 +358,7 @@ class Encoder:
 
 def mention(encoding: Encoding, value: str) -> Evidence | None:
     """Where the current turn says a value in its own words, the user's first; None if it does not."""
-    pattern = whole_words(listed_words(value))
+    pattern = saying(value)
     now = [region for region in encoding.regions if region.slot is None and region.turns_ago == 0]
     for region in sorted(now, key=lambda region: region.source != "user"):
         if found := pattern.search(region.pieces.text):
@@ -388,11 +388,7 @@ def _lost(regions: list[Region], cut: int) -> int:
     return sum(max(0, min(region.end, cut) - region.start) for region in regions) if cut else 0
 
 
-def spoken(value: Value) -> str:
-    """DONTCARE as words that a pretrained encoder knows."""
-    return "dont care" if value is DONTCARE else str(value)
-
-
-def _value(text: str) -> Value | None:
-    text = text.strip()
-    return DONTCARE if text in ("dont care", "dontcare") else text or None
+def turns_before(input: TurnInput, history: int) -> tuple[Turn, ...]:
+    """The turns before the current one that a model with such a history reads, oldest first."""
+    turns = (*input.older, input.previous_turn) if input.previous_turn else ()
+    return turns[max(0, len(turns) - history) :]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, log, log1p
 from typing import Literal, Protocol, runtime_checkable
 
 from somdst.memory.dialogue import Turn
@@ -28,11 +27,6 @@ class TurnInput:
     """Turns before the previous one, oldest first; only a model with a longer history reads them."""
     schema: Schema | None = None
     """The slots to track; the predictor's own where it is None."""
-
-    def before(self, history: int) -> tuple[Turn, ...]:
-        """The turns before the current one that a model with such a history reads, oldest first."""
-        turns = (*self.older, self.previous_turn) if self.previous_turn else ()
-        return turns[max(0, len(turns) - history) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +103,3 @@ class Predictor(Protocol):
         """Predict each input. With `operations` (one mapping per input) those are taken instead of predicted ones
         and only the values are generated: this is what oracles and the every-slot regimes use."""
         ...
-
-
-def logit(probability: float) -> float:
-    clipped = min(max(probability, 1e-7), 1 - 1e-7)
-    return log(clipped) - log1p(-clipped)
-
-
-def soften(probability: float, temperature: float) -> float:
-    """The probability whose logit is divided by the temperature.
-
-    >>> round(soften(0.9, 2.0), 3), soften(0.5, 2.0)
-    (0.75, 0.5)
-    """
-    x = logit(probability) / temperature
-    return 1.0 / (1.0 + exp(-x)) if x >= 0 else exp(x) / (1.0 + exp(x))

@@ -29,7 +29,7 @@ from somdst.memory.state import DONTCARE
 from somdst.model.compiled import Compiled, Floats, Ints, read_schema
 from somdst.model.config import ModelConfig
 from somdst.model.encoding import Encoder, Encoding, mention
-from somdst.model.prediction import Prediction, SlotPrediction, TurnInput, soften
+from somdst.model.prediction import Prediction, SlotPrediction, TurnInput
 from somdst.model.values import (
     CERTAIN,
     Lexicon,
@@ -41,10 +41,10 @@ from somdst.model.values import (
     nearest,
     repeated,
     resolve_duplicates,
+    soften,
 )
 
 Bools = NDArray[np.bool_]
-
 _T = TypeVar("_T")
 
 BATCH = 32

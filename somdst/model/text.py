@@ -3,7 +3,8 @@
 Three kinds: "multiwoz" follows the preprocessing that the paper's data went through, written as tables of small pure
 functions; "everyday" writes out short forms and spoken times before that; "lowercase" only lower-cases and tidies
 spaces. Does not repair gold labels (`corpora/labels.py`) and makes no word pieces or special tokens (`encoding.py`): a
-"[NULL]" that a user types is text like any other here. Also `slot_words` and `join_pieces`: slots and pieces as text.
+"[NULL]" that a user types is text like any other here. Also slots, values and pieces as text (`slot_words`, `spoken`,
+`joined`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from somdst.errors import InputError, no_such
 from somdst.memory.schema import Slot, TextRules
+from somdst.memory.state import DONTCARE, Value
 from somdst.model import everyday
 from somdst.model.everyday import Rule
 
@@ -199,7 +201,12 @@ def whole_words(words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
 
 
-def join_pieces(text: str) -> str:
+def saying(value: str) -> re.Pattern[str]:
+    """Finds where a turn says a listed value."""
+    return whole_words(listed_words(value))
+
+
+def joined(text: str) -> str:
     """Word pieces with spaces between them as people write them."""
     for pattern, replacement in _JOINTS:
         text = pattern.sub(replacement, text)
@@ -207,6 +214,17 @@ def join_pieces(text: str) -> str:
 
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[a-zA-Z])(?=[0-9])")
+
+
+def spoken(value: Value) -> str:
+    """A value as text: DONTCARE as words that a pretrained encoder knows."""
+    return "dont care" if value is DONTCARE else str(value)
+
+
+def value_of(text: str) -> Value | None:
+    """The value that a text is, or None if it is empty."""
+    text = text.strip()
+    return DONTCARE if text in ("dont care", "dontcare") else text or None
 
 
 def slot_words(slot: Slot, *, plain: bool = True) -> str:

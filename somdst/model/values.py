@@ -13,7 +13,7 @@
    words covered, or stays as it was where no other value is likely.
 
 The lists and the slots that differ come from the tracker's schema. What a person may write, and what is held back, is
-decided in `tracking/`.
+decided in `tracking/`. `soften` calibrates the probability of a write.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import exp, log, log1p
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -293,3 +294,21 @@ def another(found: Proposal, others: Mapping[str, Proposal], listed: tuple[str, 
     if not value or found.evidence is None or any(found.evidence == other.evidence for other in others.values()):
         return None
     return found._replace(value=value)
+
+
+# Probabilities
+
+
+def logit(probability: float) -> float:
+    clipped = min(max(probability, 1e-7), 1 - 1e-7)
+    return log(clipped) - log1p(-clipped)
+
+
+def soften(probability: float, temperature: float) -> float:
+    """The probability whose logit is divided by the temperature.
+
+    >>> round(soften(0.9, 2.0), 3), soften(0.5, 2.0)
+    (0.75, 0.5)
+    """
+    x = logit(probability) / temperature
+    return 1.0 / (1.0 + exp(-x)) if x >= 0 else exp(x) / (1.0 + exp(x))
