@@ -97,9 +97,10 @@ def test_schemas_vary() -> None:
     assert 0.05 < bare / len(schemas) < 0.16 and 0.02 < two / len(schemas) < 0.2
     lists = {field.key.replace(" ", "_") for domain in TRAIN for field in domain.fields if field.kind == "list"}
     slots = [slot for schema in schemas for slot in schema.slots if slot.replace(" ", "_") in lists]
-    opened = [slot.values is None for slot in slots]
     assert 0.05 < sum("_" in slot for slot in slots) / len(slots) < 0.25
-    assert 0.01 < sum(opened) / len(opened) < 0.25
+    put_together = [made_dialogue(f"lists-{i}", TRAIN, vary=False).schema for i in range(100)]
+    slots = [slot for schema in put_together if schema for slot in schema.slots if slot.replace(" ", "_") in lists]
+    assert 0.1 < sum(slot.values is None for slot in slots) / len(slots) < 0.25, "one list in six is left out"
 
 
 CHANGES_NOTHING = (

@@ -28,7 +28,7 @@ from somdst.memory.state import State, Value
 from somdst.model.config import ModelConfig
 from somdst.model.mentions import Mentions, NamedSlots
 from somdst.model.prediction import Evidence, TurnInput
-from somdst.model.text import joined, name_words, normalise, saying, slot_words, source_span, spoken, value_of
+from somdst.model.text import join_pieces, name_words, normalise, saying, slot_words, source_span, spoken, value_of
 
 ROOM = 0.2
 """Share of an input that is kept for the turns: values in the memory are cut before the memory takes more."""
@@ -315,7 +315,7 @@ class Encoder:
     def decode(self, ids: Sequence[int]) -> Value | None:
         """The value of these ids; None if they are empty, or [NULL]."""
         words = [self.tokenizer.id_to_token(token) or "" for token in self.until_end(ids) if token != self.unk]
-        return value_of(joined(" ".join(words).replace(" ##", "").removeprefix("##")))
+        return value_of(join_pieces(" ".join(words).replace(" ##", "").removeprefix("##")))
 
     def until_end(self, ids: Sequence[int]) -> list[int]:
         """The word pieces of a generated value: up to [EOS], without special tokens."""

@@ -4,7 +4,7 @@ Three kinds: "multiwoz" follows the preprocessing that the paper's data went thr
 functions; "everyday" writes out short forms and spoken times before that; "lowercase" only lower-cases and tidies
 spaces. Does not repair gold labels (`corpora/labels.py`) and makes no word pieces or special tokens (`encoding.py`): a
 "[NULL]" that a user types is text like any other here. Also slots, values and pieces as text (`slot_words`, `spoken`,
-`joined`).
+`join_pieces`).
 """
 
 from __future__ import annotations
@@ -206,14 +206,11 @@ def saying(value: str) -> re.Pattern[str]:
     return whole_words(listed_words(value))
 
 
-def joined(text: str) -> str:
+def join_pieces(text: str) -> str:
     """Word pieces with spaces between them as people write them."""
     for pattern, replacement in _JOINTS:
         text = pattern.sub(replacement, text)
     return text
-
-
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[a-zA-Z])(?=[0-9])")
 
 
 def spoken(value: Value) -> str:
@@ -225,6 +222,9 @@ def value_of(text: str) -> Value | None:
     """The value that a text is, or None if it is empty."""
     text = text.strip()
     return DONTCARE if text in ("dont care", "dontcare") else text or None
+
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[a-zA-Z])(?=[0-9])")
 
 
 def slot_words(slot: Slot, *, plain: bool = True) -> str:
